@@ -67,8 +67,9 @@ func commit(ctx context.Context, b Bucket, m *Manifest, c change) error {
 //
 // It also moves files that are due for another storage class. It keeps locked files, and
 // returns a *LockedError for them. It makes m what it is by a listing just before the removal: m may
-// be old, and Repair may have made files count again.
-func sweep(ctx context.Context, b Bucket, m *Manifest) error {
+// be old, and Repair may have made files count again. If m is not that of the manifest file with the
+// number read, whose files the caller has just read or written, sweep reads them before it removes any.
+func sweep(ctx context.Context, b Bucket, m *Manifest, read int) error {
 	var locked *LockedError
 	absent := map[string]error{}
 	again := len(m.garbage) > 0
@@ -97,6 +98,11 @@ func sweep(ctx context.Context, b Bucket, m *Manifest) error {
 	for _, f := range m.Files {
 		if err := absent[f.Name]; err != nil {
 			return fmt.Errorf("%s is listed, and the bucket cannot rename it: %v", f.Name, err) // not fs.ErrNotExist: that would pass for a change by another operation
+		}
+	}
+	if m.number != read {
+		if err := m.checkSums(ctx, b); err != nil {
+			return err
 		}
 	}
 	remove := b.Remove
@@ -135,12 +141,42 @@ func sweep(ctx context.Context, b Bucket, m *Manifest) error {
 func (m *Manifest) swept() iter.Seq[File] {
 	return func(yield func(File) bool) {
 		for _, f := range m.garbage {
-			if (!f.Merged || f.number <= m.number) && !yield(f) {
+			if !m.ahead(f) && !yield(f) {
 				return
 			}
 		}
 	}
 }
+
+// checkSums reads the files that count, if sweep would remove one: those that it would remove may have
+// the only whole copies of what is damaged.
+func (m *Manifest) checkSums(ctx context.Context, b Bucket) error {
+	l, locks := b.(Locker)
+	for f := range m.swept() {
+		if locks && errors.Is(l.Removable(ctx, f.Name), ErrLocked) {
+			continue
+		}
+		whole, wrong := map[string]bool{}, map[string]error{}
+		for _, f := range m.Files {
+			err := checkSum(ctx, b, f)
+			if err != nil && !errors.Is(err, ErrCorrupt) {
+				return err
+			}
+			whole[f.Name], wrong[f.Name] = err == nil, err
+		}
+		for _, f := range m.Files {
+			if !whole[f.Name] && !copied(f, m.Files, whole) {
+				return wrong[f.Name]
+			}
+		}
+		return nil
+	}
+	return nil
+}
+
+// ahead reports whether f is a merged file for the next manifest file. The operation that wrote it may be about
+// to commit it, or was killed. Only after that manifest file does sweep remove it.
+func (m *Manifest) ahead(f File) bool { return f.Merged && f.number > m.number }
 
 // without returns the merged files of m that are not among gone, and the marks of gone.
 func (m *Manifest) without(gone []File) change {

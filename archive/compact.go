@@ -48,8 +48,9 @@ func (r *CompactReport) String() string {
 // that. The next run removes what a crash left behind. Files that the Bucket may not remove
 // yet ([ErrLocked]) stay, and a later run removes them.
 //
-// A corrupt file is left unchanged. The other files of its day are merged, and other days
-// are compacted. Its error is joined to the error that is returned. Files with columns of
+// A corrupt file is left unchanged. The other files of its day are merged, unless a run that was killed left files
+// there: these may have what is damaged, and the day stays as it is until [Repair]. Other days
+// are compacted. The error is joined to the error that is returned. Files with columns of
 // one name and different types are not merged.
 func Compact(ctx context.Context, b Bucket, opts *CompactOptions) (*CompactReport, error) {
 	o := driver.Given(opts)
@@ -93,13 +94,21 @@ type compactor struct {
 func (c *compactor) day(ctx context.Context, m Manifest) error {
 	left := map[string]bool{} // files that cannot be merged
 	var corrupt []error
-	merged := false
+	merged, written := false, 0 // the last manifest file of this Compact
 	for tries := 0; tries < attempts; {
 		if m.err != nil {
 			return errors.Join(append(corrupt, m.err)...)
 		}
-		if err := sweep(ctx, c.bucket, &m); err != nil && !errors.Is(err, ErrLocked) {
-			return err
+		err := sweep(ctx, c.bucket, &m, written)
+		if gone(err) {
+			tries++
+			if m, err = c.catalog.manifest(ctx, m.Day); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil && !errors.Is(err, ErrLocked) {
+			return errors.Join(append(corrupt, err)...)
 		}
 		files := m.choose(left)
 		if files == nil {
@@ -120,9 +129,12 @@ func (c *compactor) day(ctx context.Context, m Manifest) error {
 			tries++
 		case err != nil:
 			return errors.Join(append(corrupt, err)...)
-		case merge && !merged:
-			c.report.Merged++
-			merged = true
+		case merge:
+			written = m.number + 1
+			if !merged {
+				c.report.Merged++
+				merged = true
+			}
 		}
 		if m, err = c.catalog.manifest(ctx, m.Day); err != nil {
 			return err

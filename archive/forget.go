@@ -103,7 +103,7 @@ func (r *ForgetReport) String() string {
 // holds the records, except files written during the call and the checkpoints of sources. In a
 // [Versioned] bucket that includes versions behind a delete marker. A Compact or another Forget that read a day before the
 // call, and is killed while it writes after it, leaves a file that no reader sees and that may hold them:
-// the next Compact or Forget removes it.
+// the next Forget removes it.
 // Before the call, delete the keys in their source, and let the source finish the batches it
 // still holds: what it archives later stays in the archive.
 //
@@ -118,7 +118,8 @@ func (r *ForgetReport) String() string {
 // Forget may run beside writers, readers and Compact. After a failure or a crash, run it
 // again: the files already rewritten stay rewritten. A file that is corrupt, or of
 // others beside the archive's, may hold selected records; it stays, and its error is joined to the
-// returned error. A file that the Bucket
+// returned error. So does a day where a run that was killed left files, and one that counts is corrupt: they may have
+// what is damaged. Run [Repair], then Forget again. A file that the Bucket
 // may not remove yet stays too. One *LockedError reports all such files: run Forget again
 // after its time.
 //
@@ -252,6 +253,11 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	if m.err != nil {
 		return m.err
 	}
+	if !f.opts.DryRun { // before it counts as forgotten what stays
+		if err := m.checkSums(ctx, f.bucket); err != nil {
+			return err
+		}
+	}
 	var hits []File
 	held := map[string]bool{} // all files with selected records, by name
 	var corrupt []error
@@ -285,15 +291,17 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 		next.NoValue += found.null
 		next.Keyless += found.keyless
 	}
+	write := len(hits) > 0
 	for _, file := range m.garbage {
 		_, hit, err := f.look(ctx, &next, m.Day, file, hidden)
 		if err != nil && !errors.Is(err, ErrCorrupt) && !gone(err) { // sweep removes a corrupt one
 			return err
 		}
 		held[file.Name] = hit
+		write = write || m.ahead(file) && (hit || errors.Is(err, ErrCorrupt)) // sweep removes it after that
 	}
 	next.Files += len(hits)
-	if len(hits) > 0 && !next.DryRun { // commit fails with errOvertaken if a merge of these files came first
+	if write && !next.DryRun { // commit fails with errOvertaken if a merge of these files came first
 		swap := m.without(hits)
 		swap.merged = m.merged && len(swap.marks) == 0
 		for _, file := range hits {
@@ -314,12 +322,14 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	if next.DryRun {
 		return errors.Join(corrupt...)
 	}
-	if len(hits) == 0 && slices.ContainsFunc(m.garbage, func(file File) bool { return held[file.Name] }) {
+	if !write && slices.ContainsFunc(m.garbage, func(file File) bool { return held[file.Name] }) {
 		if err := f.save(next); err != nil {
 			return err
 		}
 	}
-	if len(hits) > 0 {
+	read := m.number
+	if write {
+		read++
 		now, err := f.catalog.manifest(ctx, m.Day)
 		if err != nil {
 			return err
@@ -328,7 +338,7 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	}
 	err := m.err
 	if err == nil {
-		err = sweep(ctx, f.bucket, m)
+		err = sweep(ctx, f.bucket, m, read)
 	}
 	if errors.Is(err, ErrLocked) { // sweep names locked files that hold nothing of this, too
 		err = nil

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -38,13 +39,20 @@ func output(ctx context.Context, b Bucket, m *Manifest, columns map[string]Colum
 			return workName(f.Name), err
 		})
 		if errors.Is(err, fs.ErrExist) { // a run that was killed has left it; the name contains the hash
-			left := f
-			left.Name = workName(f.Name)
-			if err = checkSum(ctx, b, left); errors.Is(err, ErrCorrupt) {
-				err = errors.Join(err, b.Remove(ctx, left.Name)) // the next run makes it anew
-			}
+			err = checkLeft(ctx, b, f)
 		}
 		files = append(files, f)
 	}
 	return files, err
+}
+
+// checkLeft reads a merged file that counts for nothing yet, by its work name. It removes one that is
+// damaged, and returns errOvertaken: the operation begins anew.
+func checkLeft(ctx context.Context, b Bucket, f File) error {
+	f.Name = workName(f.Name)
+	err := checkSum(ctx, b, f)
+	if errors.Is(err, ErrCorrupt) {
+		err = cmp.Or(b.Remove(ctx, f.Name), errOvertaken)
+	}
+	return err
 }

@@ -146,7 +146,7 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 		}
 	}
 	for _, f := range m.garbage {
-		if unreadable && !whole[f.Name] && !(f.Merged && f.number > m.number) && !copied(f, m.garbage, whole) {
+		if unreadable && !whole[f.Name] && !m.ahead(f) && !copied(f, m.garbage, whole) {
 			lose(f, true)
 		}
 	}
@@ -173,13 +173,21 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 	}
 	if unsure { // sources may write all again: a life that is in two files is found once
 		m.batches = nil
+	}
+	if unsure || unreadable {
 		for _, f := range m.garbage {
 			if !f.Merged && !whole[f.Name] { // it would count
 				remove = append(remove, f)
 			}
 		}
 	}
-	if err := commit(ctx, r.bucket, m, next); err != nil {
+	err = commit(ctx, r.bucket, m, next)
+	if errors.Is(err, errOvertaken) { // the copies may have what is forgotten then
+		if failed := sweep(ctx, r.bucket, m, 0); !endedWell(failed) {
+			err = failed
+		}
+	}
+	if err != nil {
 		return found, err
 	}
 	for _, f := range remove {
@@ -200,9 +208,7 @@ func (r *Reader) copy(ctx context.Context, m *Manifest, f File) (File, error) {
 		return workName(to.Name), err
 	})
 	if err == nil || errors.Is(err, fs.ErrExist) {
-		made := to
-		made.Name = workName(to.Name)
-		err = checkSum(ctx, r.bucket, made)
+		err = checkLeft(ctx, r.bucket, to)
 	}
 	return to, err
 }

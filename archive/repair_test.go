@@ -593,8 +593,9 @@ func (f *failingRead) ReadAt(ctx context.Context, name string, p []byte, off int
 // Of a merged file that is there under both names, and whole under the first, Repair loses nothing: whether
 // its manifest file is there, whether Repair is killed, and whether a Compact comes then.
 func TestRepairBothNames(t *testing.T) {
-	former, base := newFake(), newFake()
+	base := newFake()
 	write(t, writer(t, base), batch(0, 3, 0), batch(3, 4, 0))
+	former := base.clone()
 	compact(t, base)
 	write(t, writer(t, base), batch(4, 5, 0))
 	days := harmedDays(t, base, former)
@@ -619,8 +620,9 @@ func TestRepairBothNames(t *testing.T) {
 
 // Repair brings back nothing that was forgotten where no record is lost.
 func TestRepairWithoutLoss(t *testing.T) {
-	former, base := newFake(), newFake()
+	base := newFake()
 	write(t, writer(t, base), batch(0, 3, 0), batch(3, 4, 0))
+	former := base.clone()
 	compact(t, base)
 	write(t, writer(t, base), batch(4, 5, 0))
 	b := harmedDays(t, base, former)["two copies"]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -107,8 +108,8 @@ func drop(ctx context.Context, b Bucket, c *catalog, m Manifest) (err error) {
 		if errors.Is(m.err, ErrVersion) {
 			return m.err
 		}
-		if len(m.Files) == 0 && m.err == nil {
-			if err := sweep(ctx, b, &m); err != nil {
+		if len(m.Files) == 0 && m.err == nil && !slices.ContainsFunc(m.garbage, m.ahead) {
+			if err := sweep(ctx, b, &m, m.number); err != nil {
 				return err
 			}
 			for _, name := range m.older {

@@ -6,6 +6,7 @@
 package archive_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,12 +36,8 @@ func TestTwoAtOnce(t *testing.T) {
 		_, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{key}}, nil)
 		return err
 	}
-	var told map[string]bool // what can be read when Repair has returned nil
 	repair := func(b archive.Bucket) error {
 		_, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
-		if p, ok := b.(*paused); ok && err == nil {
-			told = readable(t, p.Bucket)
-		}
 		return err
 	}
 	programs := map[string]func(archive.Bucket) error{
@@ -53,6 +50,7 @@ func TestTwoAtOnce(t *testing.T) {
 		"write":  func(b archive.Bucket) error { return writer(t, b).Write(t.Context(), batch(5, 6, 0)) },
 		"again":  func(b archive.Bucket) error { return writer(t, b).Write(t.Context(), batch(4, 5, 0)) },
 		"repair": repair,
+		"erase":  func(b archive.Bucket) error { return cmp.Or(repair(b), forget(b)) },
 	}
 	for one, first := range programs {
 		for other, second := range programs {
@@ -63,35 +61,65 @@ func TestTwoAtOnce(t *testing.T) {
 				}
 				judge(t, b, key, when, one, other)
 			})
-			if one != "repair" && other != "repair" {
-				continue
+			if !pauseAtReads && (one == "retain" || other == "retain" || !slices.ContainsFunc([]string{one, other}, func(p string) bool { return p == "compact" || p == "repair" })) {
+				continue // at night
 			}
 			for name, harmed := range harmedDays(t, base, former) {
-				twoAtOnce(t, name+": "+pair, harmed, first, second, func(when string, b *fakeBucket, errs ...error) {
-					for _, err := range errs {
-						if err != nil && !errors.Is(err, archive.ErrCorrupt) {
-							t.Fatalf("%s: %v", when, err)
-						}
-					}
-					was := told
-					forgotten := one == "forget" || other == "forget"
-					ok(t, repair(b))
-					if forgotten { // Repair may have restored what was forgotten
-						ok(t, forget(b))
-					}
-					compact(t, b)
-					got := readable(t, b)
-					for k := range was {
-						if !got[k] && one != "retain" && other != "retain" && !(forgotten && k == key) {
-							t.Fatalf("%s: %s was there after Repair, and is lost; files %q", when, k, slices.Sorted(maps.Keys(b.files)))
-						}
-					}
-					if stats, err := archive.NewReader(b).Stats(t.Context(), archive.Span{}); err != nil || stats.Rows != int64(len(got)) || forgotten && got[key] {
-						t.Fatalf("%s: %d lives are in %+v, %v", when, len(got), stats, err)
-					}
+				t.Run(name+": "+pair, func(t *testing.T) {
+					twoAtOnce(t, pair, harmed, first, second, func(when string, b *fakeBucket, errs ...error) {
+						judgeHarmed(t, b, key, name, when, []string{one, other}, errs)
+					})
 				})
 			}
 		}
+	}
+}
+
+// judgeHarmed says what is wrong with b, which was a harmed day, after the two programs and after a Repair. What a
+// whole file had stays, whether Repair ran before or not.
+func judgeHarmed(t *testing.T, b *fakeBucket, key, name, when string, programs []string, errs []error) {
+	t.Helper()
+	want := map[string]bool{}
+	for i := range 5 {
+		want[dead(i, 0).Key] = name != "leftover" || i == 3
+	}
+	forgotten := false
+	for i, err := range errs {
+		switch {
+		case err != nil && !errors.Is(err, archive.ErrCorrupt) && !(errors.Is(err, archive.ErrLeft) && slices.Contains(programs, "repair")):
+			t.Fatalf("%s: %v", when, err)
+		case err == nil && programs[i] == "write":
+			want[dead(5, 0).Key] = true
+		case err == nil && programs[i] == "again":
+			want[dead(4, 0).Key] = true
+		}
+		forgotten = forgotten || programs[i] == "forget" || programs[i] == "erase"
+		if err == nil && programs[i] == "erase" {
+			if names := holders(t, b, key); len(names) > 0 {
+				t.Fatalf("%s: what was forgotten after a Repair is in %q", when, names)
+			}
+		}
+	}
+	_, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+	ok(t, err)
+	if _, err := archive.NewReader(b).Verify(t.Context(), nil); err != nil {
+		t.Fatalf("%s: after Repair: %v", when, err)
+	}
+	if forgotten { // Repair may have restored what was forgotten
+		delete(want, key)
+		if _, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{key}}, nil); err != nil {
+			t.Fatalf("%s: forget after Repair: %v", when, err)
+		}
+	}
+	compact(t, b)
+	got := readable(t, b)
+	for k, whole := range want {
+		if whole && !got[k] && !slices.Contains(programs, "retain") {
+			t.Fatalf("%s: %s was in a whole file, and is lost; files %q", when, k, slices.Sorted(maps.Keys(b.files)))
+		}
+	}
+	if stats, err := archive.NewReader(b).Stats(t.Context(), archive.Span{}); err != nil || stats.Rows != int64(len(got)) || forgotten && len(holders(t, b, key)) > 0 {
+		t.Fatalf("%s: %d lives are in %+v, %v", when, len(got), stats, err)
 	}
 }
 
@@ -123,7 +151,7 @@ func judge(t *testing.T, b *fakeBucket, key, when string, programs ...string) {
 	for i := range 6 {
 		k := dead(i, 0).Key
 		want := i < 5 || slices.Contains(programs, "write")
-		if k == key && slices.Contains(programs, "forget") {
+		if k == key && (slices.Contains(programs, "forget") || slices.Contains(programs, "erase")) {
 			want = false
 			if names := holders(t, b, key); len(names) > 0 {
 				t.Fatalf("%s: what was forgotten is in %q", when, names)
