@@ -2,6 +2,7 @@ package dynamodb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -78,31 +79,60 @@ type lifeItem struct {
 	doubt     uint64         // twice the system's time at which it was set, in microseconds, and 1 if moving
 }
 
+// readLife parses a life item. Whoever took one that cannot be read for none would take its record for
+// dead.
 func (d *core) readLife(item map[string]types.AttributeValue) (l lifeItem, err error) {
-	o := &d.opts
 	l.item = item
-	if l.ttl, err = parseExpiry(o.Expiry, item[o.Expiry]); err != nil {
-		return l, err
-	}
-	l.doubt, _ = strconv.ParseUint(plain(item[doubtName]), 10, 64)
-	m, ok := item[o.RetainedExpiry].(*types.AttributeValueMemberM)
-	if !ok {
-		return l, nil
-	}
-	g, _ := strconv.ParseUint(plain(m.Value[retainedGeneration]), 10, 64)
-	l.generation, l.version = generation(g), plain(item[o.Version])
-	if l.CreatedAt, _, err = parseCreated(o.CreatedAt, item[o.CreatedAt]); err != nil {
-		return l, err
-	}
-	if l.ExpiresAt, err = parseExpiry(o.RetainedExpiry+"."+retainedAt, m.Value[retainedAt]); err != nil {
-		return l, err
-	}
-	l.heldUntil, err = parseExpiry(o.RetainedExpiry+"."+retainedTTL, m.Value[retainedTTL])
-	var expired types.AttributeValue
-	if expired, l.ended = m.Value[lifeEnded]; l.ended {
-		l.expired, _ = parseExpiry(lifeEnded, expired)
+	if err = l.parse(&d.opts); err != nil {
+		err = fmt.Errorf("table %s: %w", d.opts.LifeTable, err)
 	}
 	return l, err
+}
+
+func (l *lifeItem) parse(o *Options) (err error) {
+	if l.ttl, err = parseExpiry(o.Expiry, l.item[o.Expiry]); err != nil {
+		return err
+	}
+	if doubt, ok := l.item[doubtName]; ok {
+		if l.doubt = positive(doubt); l.doubt == 0 {
+			return odd(doubtName, doubt, "must be a positive whole Number")
+		}
+	}
+	retained := l.item[o.RetainedExpiry]
+	if retained == nil && l.item[o.CreatedAt] == nil {
+		return nil // it only has a doubt
+	}
+	m, ok := retained.(*types.AttributeValueMemberM)
+	if !ok {
+		return odd(o.RetainedExpiry, retained, "must be a Map")
+	}
+	g := m.Value[retainedGeneration]
+	l.generation, l.version = generation(positive(g)), plain(l.item[o.Version])
+	var errs [4]error
+	l.CreatedAt, _, errs[0] = parseCreated(o.CreatedAt, l.item[o.CreatedAt])
+	l.ExpiresAt, errs[1] = parseExpiry(retainedAt, m.Value[retainedAt])
+	l.heldUntil, errs[2] = parseExpiry(retainedTTL, m.Value[retainedTTL])
+	var expired types.AttributeValue
+	if expired, l.ended = m.Value[lifeEnded]; l.ended {
+		l.expired, errs[3] = parseExpiry(lifeEnded, expired)
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
+	}
+	if l.generation == 0 || l.CreatedAt == 0 || l.ExpiresAt == 0 {
+		return odd(o.RetainedExpiry, retained, "must have a generation, an expiry and a created_at beside it")
+	}
+	return nil
+}
+
+// positive returns a positive whole Number, and zero for anything else.
+func positive(av types.AttributeValue) uint64 {
+	n, _ := av.(*types.AttributeValueMemberN)
+	if n == nil {
+		return 0
+	}
+	i, _ := strconv.ParseUint(n.Value, 10, 64)
+	return i
 }
 
 func (l *lifeItem) exists() bool { return len(l.item) > 0 }

@@ -1,6 +1,7 @@
 package dynamodb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -243,10 +244,7 @@ func (d *core) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.
 		update := "SET #d = " + c.set(":d", id) + ", #e = if_not_exists(#e, " + c.set(":e", seconds(d.markTTL(was.Life))) + ")"
 		found, err := d.updateLife(ctx, f, k, c, update)
 		l, odd := d.readLife(found)
-		if err == nil {
-			err = odd
-		}
-		return l, err
+		return l, cmp.Or(odd, err)
 	}
 	var l lifeItem
 	var err error
