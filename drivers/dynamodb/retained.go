@@ -19,7 +19,8 @@ const (
 // it differs from the item's, a program has moved ttl alone, and the attribute does not count.
 const retaining = "#x.#ttl = #e"
 
-// parseRetained reads the expiry in av; zero if av does not belong to ttl.
+// parseRetained reads the expiry in av; zero if av does not belong to ttl, or is later: the earlier of
+// the two decides, here as in conditions.
 func parseRetained(name string, av, ttl types.AttributeValue) (driver.Instant, error) {
 	m, ok := av.(*types.AttributeValueMemberM)
 	if !ok {
@@ -33,7 +34,11 @@ func parseRetained(name string, av, ttl types.AttributeValue) (driver.Instant, e
 	if !ok {
 		return 0, odd(name+"."+retainedAt, m.Value[retainedAt], "must be a Number of seconds since the Unix epoch")
 	}
-	return parseExpiry(name, at)
+	expiry, err := parseExpiry(name, at)
+	if held, odd := parseExpiry(name, ttl); odd != nil || expiry > held {
+		return 0, err
+	}
+	return expiry, err
 }
 
 // expiry returns Options.Expiry and Options.RetainedExpiry for a record that expires at that

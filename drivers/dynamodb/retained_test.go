@@ -316,23 +316,31 @@ func TestRetainedIsNotTheValues(t *testing.T) {
 	wantInvalid(t, "a field for it", err, fmt.Sprintf("attribute %q", retainedName), "would be overwritten")
 }
 
-// What reads call alive is alive for Insert and Live too, whatever the types of its expiries.
-func TestRetainedOfAnotherType(t *testing.T) {
+// What reads call alive is alive for Insert and Live too, whatever its expiries are.
+func TestRetainedOfAnotherForm(t *testing.T) {
 	tbl := open[session](t, nil)
 	live := tbl.Live(base)
-	for name, ttl := range map[string]types.AttributeValue{
-		"Number":          seconds(base.Add(time.Minute)),
-		"String":          text(itoa(base.Add(time.Minute) / 1000)),
-		"String RFC 3339": text(base.Add(time.Minute).Time().Format(time.RFC3339)),
-		"NULL":            &types.AttributeValueMemberNULL{Value: true},
-		"Binary":          &types.AttributeValueMemberB{Value: []byte("1")},
+	earlier, later := seconds(base.Add(-time.Minute)), seconds(base.Add(time.Minute))
+	for name, tt := range map[string]struct {
+		ttl, at types.AttributeValue
+		dead    bool
+	}{
+		"Number":           {later, earlier, true},
+		"String":           {text(itoa(base.Add(time.Minute) / 1000)), earlier, false},
+		"String RFC 3339":  {text(base.Add(time.Minute).Time().Format(time.RFC3339)), earlier, false},
+		"NULL":             {&types.AttributeValueMemberNULL{Value: true}, earlier, false},
+		"Binary":           {&types.AttributeValueMemberB{Value: []byte("1")}, earlier, false},
+		"later than ttl":   {earlier, later, true},
+		"ttl is negative":  {number("-1"), later, true},
+		"both still later": {later, seconds(base.Add(time.Hour)), false},
 	} {
+		ttl := tt.ttl
 		tbl.put(t, name, attrs{"user": text("theirs"), "ttl": ttl, retainedName: &types.AttributeValueMemberM{Value: attrs{
-			retainedAt: seconds(base.Add(-time.Minute)), retainedTTL: ttl,
+			retainedAt: tt.at, retainedTTL: ttl,
 		}}})
 		e, err := tbl.Get(t.Context(), name)
 		dead := err == nil && !e.Alive(base)
-		if dead != (name == "Number") {
+		if dead != tt.dead {
 			t.Errorf("%s: read as %+v, %v", name, e.Meta, err)
 		}
 		k, _ := tbl.primaryKey(name)
