@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,11 +18,14 @@ import (
 
 // Check implements driver.Checker, with one DescribeTable and one DescribeTimeToLive. It
 // requires that the table is active, that its key is the one configured, that no index has a
-// key of another type than the driver writes there, that TTL is enabled on the expiry attribute,
-// and that the system's clock is within Options.MaxSkew of DynamoDB's. DynamoDB has no longest
-// time to live. It requires the same of Options.LifeTable, that Options.Hold is at least longest and
-// Options.Retain, and that this client may read and write there: it sends a read of no record, and an
-// update that a condition refuses.
+// key of another type than the driver writes there, that Options.ScanIndex exists and has what Scan
+// reads, that TTL is enabled on the expiry attribute, and that the system's clock is within
+// Options.MaxSkew of DynamoDB's. DynamoDB has no longest time to live. It requires the same of
+// Options.LifeTable, and that Options.Hold is at least longest and Options.Retain.
+//
+// If all that is right, it tries whether this client may read and write: it reads the item of the key
+// "0" by GetItem and BatchGetItem, and sends a PutItem, an UpdateItem and a DeleteItem of it with a
+// condition that never holds. Without such an item they cost 1.5 read and 3 write units.
 func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 	at := driver.ServerTime{Sent: time.Now(), Step: time.Second}
 	out, err := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table})
@@ -34,7 +38,11 @@ func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.checkTable(d.table, out.Table), d.checkTTL(d.table, status, attribute), at.CheckSkew("DynamoDB", d.opts.MaxSkew), d.checkLives(ctx, longest))
+	wrong := errors.Join(d.checkTable(d.table, out.Table), d.checkIndex(out.Table), d.checkTTL(d.table, status, attribute), at.CheckSkew("DynamoDB", d.opts.MaxSkew))
+	if wrong == nil {
+		wrong = d.checkRights(ctx, d.table)
+	}
+	return errors.Join(wrong, d.checkLives(ctx, longest))
 }
 
 // checkLives is Check of Options.LifeTable.
@@ -57,28 +65,61 @@ func (d *core) checkLives(ctx context.Context, longest time.Duration) error {
 	}
 	errs = append(errs, d.checkTable(table, out.Table), d.checkTTL(table, status, attribute))
 	if errors.Join(errs...) == nil {
-		errs = append(errs, d.checkLifeRights(ctx))
+		errs = append(errs, d.checkRights(ctx, table))
 	}
 	return errors.Join(errs...)
 }
 
-// checkLifeRights makes the calls that a record in Options.LifeTable needs, for no record.
-func (d *core) checkLifeRights(ctx context.Context) error {
-	k := primaryKey{"0", "0"} // which any type of attribute takes
+// checkRights makes the calls that a record needs in a table, with writes that a condition refuses.
+func (d *core) checkRights(ctx context.Context, table string) error {
+	k := d.triedKey()
 	none := func(bool, map[string]types.AttributeValue) {}
-	if err := d.batches(ctx, []primaryKey{k}, []string{d.opts.LifeTable}, false, none); err != nil {
-		return fmt.Errorf("table %s: %w", d.opts.LifeTable, err)
+	err := d.batches(ctx, []primaryKey{k}, []string{table}, false, none)
+	if err != nil {
+		return fmt.Errorf("table %s: BatchGetItem: %w", table, err)
 	}
-	if _, err := d.itemOf(ctx, d.opts.LifeTable, k); err != nil {
-		return fmt.Errorf("table %s: %w", d.opts.LifeTable, err)
+	if _, err := d.itemOf(ctx, table, k); err != nil {
+		return fmt.Errorf("table %s: GetItem: %w", table, err)
 	}
-	c := condition{text: "attribute_exists(#k) AND attribute_not_exists(#k)"}
-	var f attempts
-	_, err := d.updateLife(ctx, &f, k, c, "REMOVE #d")
-	if _, refusal := refused(err); !refusal {
-		return fmt.Errorf("table %s: %w", d.opts.LifeTable, failed(err))
+	never, key := condition{text: "attribute_exists(#k) AND attribute_not_exists(#k)"}, d.attributes(k)
+	names := d.used(never.text)
+	writes := map[string]func() error{"UpdateItem": func() error {
+		_, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &table, Key: key, ConditionExpression: &never.text, ExpressionAttributeNames: names})
+		return err
+	}}
+	if table == d.table {
+		writes["PutItem"] = func() error {
+			_, err := d.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: key, ConditionExpression: &never.text, ExpressionAttributeNames: names})
+			return err
+		}
+		writes["DeleteItem"] = func() error {
+			_, err := d.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &table, Key: key, ConditionExpression: &never.text, ExpressionAttributeNames: names})
+			return err
+		}
 	}
-	return nil
+	var errs []error
+	for call, send := range writes {
+		err := send()
+		if _, refusal := refused(err); !refusal {
+			errs = append(errs, fmt.Errorf("table %s: %s: %w", table, call, failed(err)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// triedKey is the key "0", as computed for a record if that can be.
+func (d *core) triedKey() (k primaryKey) {
+	plain := primaryKey{"0", "0"} // which each type of attribute takes
+	defer func() {
+		if recover() != nil {
+			k = plain
+		}
+	}()
+	k, err := d.primaryKey("0")
+	if err != nil {
+		return plain
+	}
+	return k
 }
 
 // describeTTL returns the state of a table's TTL and the attribute it is on.
@@ -117,6 +158,48 @@ func (d *core) checkTable(name string, table *types.TableDescription) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// checkIndex requires of Options.ScanIndex that it projects what Scan reads. What a local index lacks
+// DynamoDB reads from the table, but not with Options.ScanSizes, which asks for no attribute by name.
+func (d *core) checkIndex(table *types.TableDescription) error {
+	o := &d.opts
+	if o.ScanIndex == "" {
+		return nil
+	}
+	wrong := func(rule string) error {
+		return &driver.InvalidError{Field: "Options.ScanIndex", Value: fmt.Sprintf("%q", o.ScanIndex), Rule: rule}
+	}
+	var p *types.Projection
+	var key []types.KeySchemaElement
+	for _, i := range table.GlobalSecondaryIndexes {
+		if *i.IndexName == o.ScanIndex {
+			p, key = i.Projection, i.KeySchema
+		}
+	}
+	for _, i := range table.LocalSecondaryIndexes {
+		if *i.IndexName == o.ScanIndex {
+			if p, key = i.Projection, i.KeySchema; !o.ScanSizes {
+				return nil
+			}
+		}
+	}
+	switch {
+	case p == nil:
+		return wrong("must be an index of the table")
+	case p.ProjectionType == types.ProjectionTypeAll:
+		return nil
+	}
+	has := slices.Clone(p.NonKeyAttributes)
+	for _, k := range slices.Concat(key, table.KeySchema) {
+		has = append(has, *k.AttributeName)
+	}
+	for _, name := range []string{o.Expiry, o.CreatedAt, o.Version, o.RetainedExpiry} {
+		if !slices.Contains(has, name) {
+			return wrong(fmt.Sprintf("must be an index that projects %q", name))
+		}
+	}
+	return nil
 }
 
 // schema returns the table's key as configured.

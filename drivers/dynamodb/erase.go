@@ -16,6 +16,10 @@ func (d *Driver[T]) Whole(driver.Erasure) driver.Scanner { return unfiltered[T]{
 
 type unfiltered[T any] struct{ *Driver[T] }
 
+func (u unfiltered[T]) Segments(_ context.Context, n int) ([]driver.Cursor, error) {
+	return u.segments(n)
+}
+
 func (u unfiltered[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
 	return u.scan(ctx, from, limit, "")
 }

@@ -112,11 +112,58 @@ func TestScanOfAPoorIndex(t *testing.T) {
 	index(t, tbl, types.Projection{ProjectionType: types.ProjectionTypeKeysOnly})
 	tbl.put(t, "a", attrs{"holder": text("ann"), "ttl": number("1")})
 	d := tbl.again(t, &Options{ScanIndex: "by-owner"})
+	wantInvalid(t, "Check", d.Check(t.Context(), time.Hour), "Options.ScanIndex", `"ttl"`)
 	cursors, err := d.Segments(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if p, err := d.Scan(t.Context(), cursors[0], 10); err == nil {
 		t.Errorf("the scan returns %v", p.Records)
+	}
+}
+
+// DynamoDB refuses nothing if no projection is sent, as with ScanSizes: then Segments does.
+func TestScanSizesOfAPoorIndex(t *testing.T) {
+	life := []string{"ttl", "created_at", "slidingttl_version", "slidingttl_expiry"}
+	for _, projected := range [][]string{nil, life[:3], life[1:], life} {
+		tbl := open[session](t, nil)
+		p := types.Projection{ProjectionType: types.ProjectionTypeInclude, NonKeyAttributes: projected}
+		if projected == nil {
+			p.ProjectionType = types.ProjectionTypeKeysOnly
+		}
+		index(t, tbl, p)
+		d := tbl.again(t, &Options{ScanIndex: "by-owner", ScanSizes: true})
+		errCheck := d.Check(t.Context(), time.Hour)
+		_, err := d.Segments(t.Context(), 1)
+		if _, whole := d.Whole(driver.Erasure{}).Segments(t.Context(), 1); whole != nil {
+			t.Errorf("with %v an erasure, which reads the table, returns %v", projected, whole)
+		}
+		if len(projected) == len(life) {
+			if err != nil || errCheck != nil {
+				t.Errorf("Segments returns %v, Check %v", err, errCheck)
+			}
+			continue
+		}
+		wantInvalid(t, "Segments", err, "Options.ScanIndex", "projects")
+		wantInvalid(t, "Check", errCheck, "Options.ScanIndex", "projects")
+	}
+	tbl := open[session](t, nil)
+	_, err := tbl.again(t, &Options{ScanIndex: "none", ScanSizes: true}).Segments(t.Context(), 1)
+	wantInvalid(t, "an index that does not exist", err, "Options.ScanIndex", "index of the table")
+}
+
+// DynamoDB fetches from the table what a local index lacks, but not for ScanSizes.
+func TestScanSizesOfALocalIndex(t *testing.T) {
+	for _, sizes := range []bool{false, true} {
+		d, err := New[session](&dynamodb.Client{}, "t", &Options{ScanIndex: "local", ScanSizes: sizes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = d.checkIndex(&types.TableDescription{LocalSecondaryIndexes: []types.LocalSecondaryIndexDescription{{
+			IndexName: aws.String("local"), Projection: &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly},
+		}}})
+		if (err != nil) != sizes {
+			t.Errorf("with ScanSizes %t: %v", sizes, err)
+		}
 	}
 }

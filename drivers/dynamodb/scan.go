@@ -70,9 +70,25 @@ func parseMark(c driver.Cursor) (m mark, err error) {
 }
 
 // Segments implements driver.Scanner: up to a million segments of a parallel scan, without a
-// request. A hash of its partition key decides an item's segment. It needs a client that is a
-// ScanClient, and Options.KeyOf where that is required.
-func (d *Driver[T]) Segments(_ context.Context, n int) ([]driver.Cursor, error) {
+// request, but with one DescribeTable for Options.ScanIndex with ScanSizes. A hash of its partition
+// key decides an item's segment. It needs a client that is a ScanClient, and Options.KeyOf where that
+// is required.
+func (d *Driver[T]) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
+	cursors, err := d.segments(n)
+	if err != nil || d.opts.ScanIndex == "" || !d.opts.ScanSizes {
+		return cursors, err
+	}
+	out, err := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table})
+	if err != nil {
+		return nil, failed(err)
+	}
+	if err := d.checkIndex(out.Table); err != nil {
+		return nil, err
+	}
+	return cursors, nil
+}
+
+func (d *core) segments(n int) ([]driver.Cursor, error) {
 	if err := driver.CheckScan("segments", n); err != nil {
 		return nil, err
 	}

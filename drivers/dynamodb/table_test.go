@@ -1,8 +1,12 @@
 package dynamodb
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"net/http"
+	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -94,7 +98,10 @@ func TestCheck(t *testing.T) {
 	if err := tbl.Check(ctx, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	tbl.wire.want(t, "Check", "DescribeTable", "DescribeTimeToLive")
+	tbl.wire.want(t, "Check", "DescribeTable", "DescribeTimeToLive", "BatchGetItem", "GetItem", "PutItem", "UpdateItem", "DeleteItem")
+	if item := tbl.raw(t, "0"); item != nil {
+		t.Errorf("Check has written %v", item)
+	}
 
 	name := "table " + tbl.Driver.table + ": "
 	for what, tt := range map[string]struct {
@@ -144,6 +151,53 @@ func TestCheck(t *testing.T) {
 		if !found {
 			t.Errorf("Check does not name the %s: %v", what, err)
 		}
+	}
+}
+
+// Check tries each call that a record needs, on a key of its own, and changes no record that is there.
+func TestCheckRights(t *testing.T) {
+	opts := apartly()
+	opts.PartitionKey.Of = func(key string) string { return key[:1] + "#" + key[1:] }
+	opts.KeyOf = func(partition, _ string) (string, bool) { return strings.Replace(partition, "#", "", 1), true }
+	for name, opts := range map[string]*Options{"plain": nil, "a life table, and a key that is computed": opts} {
+		tbl := open[session](t, opts)
+		tbl.mustInsert(t, "0", session{User: "ann"}, lasting(time.Hour), base)
+		was := tbl.raw(t, "0")
+		for _, denied := range []string{"none", "GetItem", "BatchGetItem", "PutItem", "UpdateItem", "DeleteItem"} {
+			tbl.wire.between(func(op string, req *request, send sender) (*response, error) {
+				asked, err := io.ReadAll(req.Body)
+				if err != nil {
+					return nil, err
+				}
+				req.Body = io.NopCloser(bytes.NewReader(asked))
+				if op == denied && strings.Contains(string(asked), `"`+tbl.Driver.table+`"`) {
+					return failure(req, 400, "AccessDeniedException"), nil
+				}
+				return send()
+			})
+			err := tbl.Check(t.Context(), time.Hour)
+			if denied == "none" {
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			} else if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "table "+tbl.Driver.table+": "+denied) {
+				t.Errorf("%s, without the right to %s: %v", name, denied, err)
+			}
+		}
+		if is := tbl.raw(t, "0"); !reflect.DeepEqual(is, was) {
+			t.Errorf("%s: after Check the record is %v; was %v", name, is, was)
+		}
+	}
+}
+
+// A function that computes keys and panics on the one that Check tries is not Check's to report.
+func TestCheckOfAKeyThatPanics(t *testing.T) {
+	tbl := open[session](t, &Options{
+		PartitionKey: KeyAttribute{Of: func(key string) string { return strings.Split(key, "/")[1] }},
+		KeyOf:        func(partition, _ string) (string, bool) { return "x/" + partition, true },
+	})
+	if err := tbl.Check(t.Context(), time.Hour); err != nil {
+		t.Error(err)
 	}
 }
 
