@@ -187,7 +187,7 @@ func (w *writeFlags) flags(c *cobra.Command) {
 	w.applies(c)
 	f := c.Flags()
 	f.Float64Var(&w.Limits.Writes, "writes", 500, "writes tried in a second, at most (0: no limit)")
-	f.BoolVar(&w.follow, "follow", false, "begin with few writes a second, and make more, up to --writes, while they take no longer")
+	f.BoolVar(&w.follow, "follow", false, "begin with few writes a second, and after a minute make more, up to --writes, while they take little longer")
 	f.Float64Var(&w.price, "price", 0, "price of a million write units, each of up to 1 KB of a record, for what a dry run would cost")
 	f.StringSliceVar(&w.kinds, "kinds", nil, "write also records of middleware/session, which have policies of their own: session, index or both")
 }

@@ -86,12 +86,7 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 			return !errors.Is(err, driver.ErrNotFound)
 		}
 		gone := o.Prefix != "" && !s.last && raw != nil && !there() // a scan may show a key that no look-up finds
-		err := w.retry(ctx, s, func() error {
-			if err := w.waitTurn(ctx); err != nil {
-				return err
-			}
-			return d.Delete(ctx, s.Key)
-		})
+		err := w.write(ctx, s, func() error { return d.Delete(ctx, s.Key) })
 		if err == nil {
 			w.landed.Add(1)
 			if gone || raw != nil && there() {

@@ -100,10 +100,7 @@ func (m *mender[T]) mend(ctx context.Context, r *record) (one MendReport, err er
 	}
 	var fault string
 	for range lostRaces {
-		err = m.writer.retry(ctx, r, func() (err error) {
-			if err := m.writer.waitTurn(ctx); err != nil {
-				return err
-			}
+		err = m.writer.write(ctx, r, func() (err error) {
 			fault, err = m.driver.Mend(ctx, r.Key, m.writer.apply)
 			if unanswered(ctx, err) {
 				r.unknown = true

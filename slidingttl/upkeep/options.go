@@ -111,9 +111,9 @@ type WriteOptions struct {
 	// left alone, and counted.
 	Kinds []Kind
 
-	// Follow makes Adopt, Mend, Reap, Retire and Undo follow the store's load: they begin with few writes a
-	// second, make more while a write takes about as long as it did at first, and fewer when it takes
-	// longer. Limits.Writes is then a ceiling.
+	// Follow makes Adopt, Mend, Reap, Retire and Undo follow the store's load: they make 20 writes a
+	// second for a minute, then more while a write takes little longer than in that minute, and fewer
+	// when it does. Limits.Writes is then a ceiling.
 	Follow bool
 
 	// Writers bounds the concurrent writes. Zero: 16.

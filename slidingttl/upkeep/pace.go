@@ -3,6 +3,7 @@ package upkeep
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -88,67 +89,83 @@ func (p *pace) wait(ctx context.Context, n float64) error {
 	}
 }
 
-// follower lets writes be made at a rate at which one takes about as long as when there were few. It begins
-// with few, for what the store can take is not known, makes half more each second until writes take longer, and
-// then gives way by a quarter and comes back by a twentieth.
+// follower lets writes be made at a rate beside which live calls wait little longer than without them. Evenly
+// spaced writes do not wait for each other, so that their own trips do not show how long others wait: a few of the
+// writes, the probes, are made at random moments, and see the store as a live call does. At first the probes are
+// the only writes, and show what a trip takes without the rest.
 type follower struct {
-	mu     sync.Mutex
-	rate   float64 // writes a second
-	grows  float64 // the factor by which rate grows
-	began  time.Time
-	since  time.Time
-	trips  []time.Duration // since then
-	little time.Duration   // the least mean of a window in the first minute
+	mu    sync.Mutex
+	rate  float64         // writes a second, probes included
+	left  float64         // of the interval to the next write that is not a probe
+	first []time.Duration // the trips of the first probes, until limit is known
+	limit time.Duration   // that followAbove of the probes may exceed; zero: not known yet
+	since time.Time
+	made  int  // writes since then
+	used  bool // in the second before, at least half of rate was used
 }
 
 const (
-	followFloor  = 20.0 // writes a second, at which it begins, and below which a walk would not end
-	followWindow = time.Second
-	followTrips  = 20 // in a window, at the least
-	followGrowth = 1.1
-	followNoise  = 100 * time.Microsecond // by which a trip may grow in any case
+	followFloor  = 20.0 // writes a second, at which a walk begins, and below which it would not end
+	followFirst  = 1200 // probes: a minute
+	followProbes = 10.0 // a second after them, or
+	followShare  = 0.05 // of the writes, if that is more
+	followAbove  = 0.05 // the share of the first probes that took longer than the trip which limit follows from
+	followGrowth = 1.15 // by which that trip may grow. Simulated, p99 of live calls then grows by 1.1 to 1.3
+	followStep   = 0.03
 )
+
+func newFollower() *follower { return &follower{rate: followFloor, left: 1} }
 
 // most returns the lesser of the writes a second that f and the ceiling allow.
 func (f *follower) most(ceiling float64) float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.rate == 0 {
-		f.rate, f.grows = followFloor, 1.5
-	}
 	if ceiling != 0 {
 		f.rate = min(f.rate, ceiling)
 	}
 	return f.rate
 }
 
-// trip notes what a write took.
-func (f *follower) trip(took time.Duration) {
+// next returns the distance of the next write from the one before, in means of that distance, and whether it is
+// a probe.
+func (f *follower) next() (distance float64, probe bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := time.Now()
-	if f.began.IsZero() {
-		f.began, f.since = now, now
+	if now := time.Now(); now.Sub(f.since) >= time.Second {
+		f.used = float64(f.made) > f.rate/2*now.Sub(f.since).Seconds()
+		f.since, f.made = now, 0
 	}
-	f.trips = append(f.trips, took)
-	ran := now.Sub(f.since)
-	if len(f.trips) < followTrips || ran < followWindow {
-		return
+	f.made++
+	probes := 1.0
+	if f.limit != 0 {
+		probes = min(1, max(followProbes/f.rate, followShare))
 	}
-	slices.Sort(f.trips)
-	made, mean := float64(len(f.trips))/ran.Seconds(), time.Duration(0)
-	most := f.trips[:len(f.trips)*99/100] // the rest may be a collection of garbage, and say nothing of the load
-	for _, took := range most {
-		mean += took / time.Duration(len(most))
+	random, even := rand.ExpFloat64()/probes, f.left/(1-probes)
+	if probes == 1 || random < even {
+		f.left -= random * (1 - probes)
+		return random, true
 	}
-	if f.little == 0 || mean < f.little && now.Sub(f.began) < time.Minute {
-		f.little = mean
-	}
+	f.left = 1
+	return even, false
+}
+
+// trip notes what a probe took, and whether the store failed.
+func (f *follower) trip(took time.Duration, failed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	switch {
-	case float64(mean) > followGrowth*float64(f.little)+float64(followNoise):
-		f.rate, f.grows = max(followFloor, f.rate*0.75), 1.05
-	case made > f.rate*0.8: // a rate that is not used says nothing
-		f.rate *= f.grows
+	case f.limit == 0:
+		if !failed {
+			f.first = append(f.first, took)
+		}
+		if n := len(f.first); n == followFirst {
+			slices.Sort(f.first)
+			f.limit = 1 + time.Duration(followGrowth*float64(f.first[int(float64(n)*(1-followAbove))]))
+			f.first = nil
+		}
+	case failed || took > f.limit:
+		f.rate = max(followFloor, f.rate*(1-followStep*(1-followAbove)))
+	case f.used:
+		f.rate *= 1 + followStep*followAbove
 	}
-	f.since, f.trips = now, f.trips[:0]
 }

@@ -60,7 +60,7 @@ func newWriter(d any, o *WriteOptions) *writer {
 		fails: newFailures(&o.Options),
 	}
 	if o.Follow {
-		w.follow = new(follower)
+		w.follow = newFollower()
 	}
 	w.writes = newPace(&o.Options, func(l Limits) float64 {
 		if w.follow != nil {
@@ -230,23 +230,34 @@ func recordsOf(page []driver.Scanned) []record {
 // units returns the write units that a record of this size costs.
 func units(size int) int64 { return int64(max(1, (size+1023)/1024)) }
 
-// waitTurn waits until a write may be attempted, and counts it.
-func (w *writer) waitTurn(ctx context.Context) error {
-	if err := w.writes.wait(ctx, 1); err != nil {
-		return err
-	}
-	if err := w.cost.wait(ctx, 1); err != nil {
-		return err
-	}
-	w.tried.Add(1)
-	return nil
+// retry makes call for r until it succeeds or fails for good. It gives up sooner if writes succeed
+// meanwhile, because then the record fails and not the store.
+func (w *writer) retry(ctx context.Context, r *record, call func() error) error {
+	before := w.landed.Load()
+	return attempt(ctx, func(n int) bool { return n >= attemptsOfOne && (r.last || w.landed.Load() > before) }, call)
 }
 
-// retry retries a write of r until it succeeds or fails for good. It gives up sooner if other writes
-// succeed meanwhile, because then the record fails and not the store.
-func (w *writer) retry(ctx context.Context, r *record, write func() error) error {
-	before := w.landed.Load()
-	return attempt(ctx, func(n int) bool { return n >= attemptsOfOne && (r.last || w.landed.Load() > before) }, write)
+// write is retry of a write, at the pace of w.
+func (w *writer) write(ctx context.Context, r *record, write func() error) error {
+	return w.retry(ctx, r, func() error {
+		distance, probe := 1.0, false
+		if w.follow != nil {
+			distance, probe = w.follow.next()
+		}
+		if err := w.writes.wait(ctx, distance); err != nil {
+			return err
+		}
+		if err := w.cost.wait(ctx, 1); err != nil {
+			return err
+		}
+		w.tried.Add(1)
+		began := time.Now()
+		err := write()
+		if probe {
+			w.follow.trip(time.Since(began), err != nil && !isFinal(err))
+		}
+		return err
+	})
 }
 
 // redo makes the last attempt at pending records.
@@ -302,15 +313,8 @@ func (w *writer) writeUnlessChanged(ctx context.Context, r *record, plan func(dr
 			w.tried.Add(1)
 			return done, nil
 		}
-		err = w.retry(ctx, r, func() error {
-			if err := w.waitTurn(ctx); err != nil {
-				return err
-			}
-			began := time.Now()
+		err = w.write(ctx, r, func() error {
 			err := write(was, next)
-			if w.follow != nil {
-				w.follow.trip(time.Since(began))
-			}
 			if next != was.Life && unanswered(ctx, err) {
 				r.meant = append(r.meant, next)
 			}
