@@ -242,3 +242,31 @@ func TestWritesByAnotherClock(t *testing.T) {
 		}
 	})
 }
+
+// Keep tells what Get tells: of a policy function that panics, and of a caller that has left.
+func TestKeepTellsWhatGetTells(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		plant(under, "k", time.Minute)
+		policyFor := func(string) slidingttl.Policy { panic("no such tenant") }
+		s, err := slidingttl.New(d, session, &slidingttl.Options[int]{PolicyFor: policyFor})
+		must(t, err)
+		_, err = s.Get(t.Context(), "k")
+		kerr := s.Keep(t.Context(), "k")
+		if err == nil || !errors.Is(kerr, slidingttl.ErrInvalid) || s.Stats().TouchFails != 0 {
+			t.Errorf("Get: %v, Keep: %v, %+v", err, kerr, s.Stats())
+		}
+		_ = s.Close(t.Context())
+	})
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		plant(under, "k", time.Minute)
+		d.trip = time.Second
+		s := open(t, d, session, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := s.Keep(ctx, "k"); err != ctx.Err() || s.Stats().TouchFails != 0 {
+			t.Errorf("Keep of a caller that left: %v, %+v", err, s.Stats())
+		}
+	})
+}

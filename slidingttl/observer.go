@@ -46,7 +46,7 @@ func (o ReadOutcome) String() string {
 
 // ReadEvent is a read that has ended.
 type ReadEvent struct {
-	Op       string // "get", "peek", "get multi", "touch", "update"
+	Op       string // "get", "peek", "get multi", "get or insert", "touch", "update", "retire"
 	Outcome  ReadOutcome
 	Duration time.Duration // of the read, without the wait for a touch
 	Err      error         // of ReadFailed

@@ -46,9 +46,9 @@ func (s *Store[T]) readTouch(ctx context.Context, key string, r *readResult[T], 
 	}
 	r.since, r.began = since, s.hooks.reading()
 	late, stop := s.touches.Late()
-	defer stop()
 	select {
 	case <-ctx.Done():
+		stop()
 		s.hooks.read(ctx, r.op, r.began, ReadFailed, ctx.Err())
 		return true, ctx.Err()
 	case <-late:
@@ -56,12 +56,13 @@ func (s *Store[T]) readTouch(ctx context.Context, key string, r *readResult[T], 
 		return false, nil // a read alone may be faster
 	case <-both:
 	}
-	switch {
-	case touchErr == nil:
-		r.value, r.meta = &e.Value, e.Meta
-	case !errors.Is(touchErr, ErrNotFound):
+	if touchErr != nil && !errors.Is(touchErr, ErrNotFound) {
+		r.late = late     // which still bounds the wait of this read
 		return false, nil // a read must not fail because a touch did
-	default:
+	}
+	if stop(); touchErr == nil {
+		r.value, r.meta = &e.Value, e.Meta
+	} else {
 		r.value = nil // what a local store loaded before
 	}
 	err = s.judge(ctx, key, r, driver.Floor(began), touchErr)

@@ -2,6 +2,7 @@ package slidingttl_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"runtime"
 	"testing"
@@ -411,4 +412,25 @@ func TestReadAndTouchThatPanics(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A read waits no longer than TouchWait in all: for a read and touch in one that fails, and for the touch after it.
+func TestReadWaitsOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.before = func(ctx context.Context, op, _ string) error {
+			switch op {
+			case "read touch":
+				return errors.Join(sleep(ctx, 95*time.Millisecond), errDown)
+			case "touch":
+				return sleep(ctx, time.Second)
+			}
+			return nil
+		}
+		s := open(t, pairing(d), session, nil)
+		plant(under, "k", 10*time.Minute)
+		if took := read(t, s, "k"); took != 100*time.Millisecond {
+			t.Errorf("the read took %v, want TouchWait", took)
+		}
+	})
 }

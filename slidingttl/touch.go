@@ -105,8 +105,10 @@ func (s *Store[T]) keep(ctx context.Context, op, key string, created driver.Inst
 		return err
 	case errors.Is(err, ErrForeign) && s.opts.Foreign != Reject:
 		return nil
-	case errors.Is(err, ErrNotFound), errors.Is(err, ErrForeign):
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrForeign), r.value != nil && r.rules == nil: // the policy function failed
 		return err
+	case op == opTouch && ctx.Err() != nil:
+		return ctx.Err()
 	}
 	err = wrap(ctx, op, err)
 	s.touches.Fail(ctx, key, err)
