@@ -287,3 +287,63 @@ func TestGivenUpIsCounted(t *testing.T) {
 		}
 	})
 }
+
+// The touches that wait for one key have a bound, though each access finds another record.
+func TestPendingOfOneKey(t *testing.T) {
+	for name, created := range map[string]bool{"lives": true, "records without created_at": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				first := true
+				d.before = func(ctx context.Context, op, _ string) error {
+					if op == "touch" && first {
+						first = false
+						return sleep(ctx, 4*time.Second)
+					}
+					return nil
+				}
+				s := open(t, d, session, nil)
+				for range 1000 {
+					now := instant(time.Now())
+					l := driver.Life{ExpiresAt: now.Add(10 * time.Minute)}
+					if created {
+						l.CreatedAt = now
+					}
+					under.Plant("k", 1, l)
+					read(t, s, "k")
+					time.Sleep(time.Millisecond)
+				}
+				at := instant(time.Now()).Add(-time.Millisecond)
+				if n := s.Stats().Pending; n > 8 {
+					t.Errorf("%d touches of one key wait", n)
+				}
+				synctest.Wait()
+				time.Sleep(10 * time.Second)
+				if e := stored(t, under, "k"); e.ExpiresAt < at.Add(session.IdleGrace) {
+					t.Errorf("the last record dies %v before its promise", at.Add(session.IdleGrace).Sub(e.ExpiresAt))
+				}
+				accounted(t, s.Stats())
+			})
+		})
+	}
+}
+
+// Nothing waits for a worker any more once Close has given up.
+func TestSaturatedEndsWithClose(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, _, under, release := queueing(t, slidingttl.Options[int]{})
+		plant(under, "k", time.Minute)
+		read(t, s, "k")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if s.Close(ctx) == nil {
+			t.Error("Close gives up nothing")
+		}
+		was := s.Stats().Saturated
+		time.Sleep(time.Hour)
+		if st := s.Stats(); st.Saturated != was || was == 0 {
+			t.Errorf("saturated for %v at the end of Close, %v an hour later", was, st.Saturated)
+		}
+		release()
+	})
+}

@@ -114,6 +114,7 @@ func (t *Touches) refuse(err error) {
 // there are many.
 func (t *Touches) halt() {
 	t.halted = true
+	t.limits.note(false)
 	t.givenUp += t.pending
 	if t.pending > 0 {
 		t.dropping = true

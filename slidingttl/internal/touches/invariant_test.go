@@ -46,7 +46,9 @@ func (t *Touches) check() error {
 			}
 			inFlight.add(n, 1)
 		}
-		pending += len(s.pending)
+		if pending += len(s.pending); len(s.pending) > mostLives {
+			return fmt.Errorf("%d touches of a key are pending", len(s.pending))
+		}
 		for i, n := range s.pending {
 			switch {
 			case n.of != s:

@@ -56,12 +56,17 @@ type slot struct {
 	pending []*touch // those that do not run: at most one for each life
 }
 
+// mostLives bounds the pending touches of a key. Of the lives of more records all but the last few are over.
+const mostLives = 8
+
 // add adds a waiting touch for a to its key's slot.
 func (t *Touches) add(a *Access) *touch {
 	s := t.keys[a.Key]
 	if s == nil {
 		s = &slot{key: strings.Clone(a.Key)} // a.Key may be part of a long string
 		t.keys[s.key] = s
+	} else if len(s.pending) == mostLives {
+		t.end(s.pending[0], Outcome{Err: ErrReplaced, result: Lost})
 	}
 	t.pending++
 	t.number++
