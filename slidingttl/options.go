@@ -61,12 +61,14 @@ type Options[T any] struct {
 
 	// TouchTimeout bounds one touch, which has a context of its own. One that gets no answer holds
 	// back its key's next one for so long, so it must lie well below the idle grace. While the store
-	// fails touches, or as many run as may, one more is tried each eighth of it, but at most eight at a
-	// time, for a minute at most. Zero: 5 s.
+	// fails touches, or as many run as may, one more is tried each eighth of it, or at once after one that
+	// was made. A try takes a minute at most, so eight run at a time; if the driver ignores that, more do, and
+	// the next ones come more rarely, up to 30 s apart. Zero: 5 s.
 	TouchTimeout time.Duration
 
-	// Strict makes a read fail when its touch failed. By default the read returns its value,
-	// and OnTouchError gets the failure. Not with Background or a Budget.
+	// Strict makes a read fail when its touch failed; GetMulti returns the value beside the key's error.
+	// By default the read returns its value, and OnTouchError gets the failure. Not with Background or a
+	// Budget.
 	Strict bool
 
 	// Latest avoids stale reads, on a driver whose reads may be stale (driver.Latest). Set it
@@ -92,7 +94,8 @@ type Options[T any] struct {
 	// Workers bounds how many touches from the queue run at once. Raise it if
 	// Stats.Saturated grows. Zero: 64, and one more for each of them that takes longer than
 	// TouchWait. Beyond 8 they begin only while fewer than 256 touches run, those that reads make
-	// themselves included, or as TouchTimeout says.
+	// themselves included. What is tried as TouchTimeout says comes on top: while the store fails
+	// touches, or none of the workers has become free for a minute.
 	Workers int
 
 	// Parallel bounds the touches of a GetMulti, and writes of an UpsertMulti, at once. Zero: 8.

@@ -13,6 +13,7 @@ type limits struct {
 	retries int           // of those, that failed before
 	firsts  int           // that began since the last that had failed before
 	tries   int           // of those under way, that began by Touches.tryWait
+	moved   time.Time     // when another one from the queue began or ended last
 	most    int           // a touch from the queue begins while fewer than this run
 	full    time.Time     // since when touches wait only for a worker; zero: none do
 	wasFull time.Duration // how long they did before
@@ -67,6 +68,8 @@ func (l *limits) add(n *touch, by int) {
 	}
 	if n.try {
 		l.tries += by
+	} else if n.waited {
+		l.moved = time.Now()
 	}
 	if n.fails > 0 {
 		l.retries, l.firsts = l.retries+by, 0

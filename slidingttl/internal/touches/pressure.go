@@ -74,6 +74,15 @@ func (t *Touches) calm() {
 	}
 }
 
+// goesToAnother reports whether what begins now is not the touch nearest to death. A try is of the kind of the last
+// one if that landed, else of the other.
+func (p *pressure) goesToAnother(try bool) bool {
+	if try {
+		return p.another == p.tried.IsZero()
+	}
+	return p.Late && p.another && p.nearHangs()
+}
+
 // nearHangs reports whether touches nearest to death seem to be of a shard that hangs or refuses them: tries of them
 // begin at a distance, and mostly end before the next one.
 func (p *pressure) nearHangs() bool { return p.nears > 1 || time.Since(p.nearFailed) < mostNear }

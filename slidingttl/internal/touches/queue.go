@@ -100,9 +100,11 @@ func (t *Touches) dispatch() {
 	t.limits.note(false)
 	for !t.halted {
 		full := t.limits.isFull()
-		try := full || t.pressure.Failing
+		stuck := !t.limits.hasWorker()
+		try := full || stuck || t.pressure.Failing
 		n, rest := t.ready.first(), time.Duration(0)
-		if n != nil && (try && !t.pressure.another || !try && t.pressure.Late && t.pressure.another && t.pressure.nearHangs()) {
+		another := t.pressure.goesToAnother(try)
+		if n != nil && another {
 			n = t.another(try)
 		} else if r := t.resting.first(); r != nil {
 			left := r.wakes - t.restClock()
@@ -117,21 +119,17 @@ func (t *Touches) dispatch() {
 		}
 		wait := time.Duration(0)
 		switch {
-		case t.pressure.Failing && hurry:
-			if t.limits.running > 0 {
-				return // wait for the store only as long as one touch takes
-			}
 		case t.pressure.Failing:
-			wait = t.tryWait()
+			if !hurry || t.limits.running > 0 {
+				wait = t.tryWait(false)
+			}
 		case rest > 0:
 			wait = rest
-		case !t.limits.hasWorker():
-			t.limits.note(true)
-			return
-		case full:
-			wait = t.tryWait()
+		case full || stuck:
+			wait = t.tryWait(stuck)
 			t.limits.note(wait > 0)
-		case !hurry:
+		}
+		if wait <= 0 && !t.pressure.Failing && !hurry {
 			wait = t.budgetWait(n)
 		}
 		if wait > 0 {
@@ -143,7 +141,7 @@ func (t *Touches) dispatch() {
 			continue
 		}
 		if n.try = try; try {
-			if t.pressure.tried, t.pressure.another = time.Now(), !t.pressure.another; !t.pressure.another {
+			if t.pressure.tried, t.pressure.another = time.Now(), another; !another {
 				n.near, t.pressure.nears = true, t.pressure.nears+1
 			}
 		}
@@ -151,14 +149,21 @@ func (t *Touches) dispatch() {
 	}
 }
 
-// tryWait is the time until the next try may begin. Tries end after a time, so that their distance
-// bounds their number, and those of a driver that ignores that time do not prevent others.
-func (t *Touches) tryWait() time.Duration {
+// tryWait is the time until the next try may begin: none after one that landed. Tries end after a time,
+// so that their distance bounds their number. It grows where a driver ignores that time. stuck: no worker is
+// free, and only if none has become free for so long do tries begin without one.
+func (t *Touches) tryWait(stuck bool) time.Duration {
 	every := min(t.Timeout, mostTry) / mostTries
-	if t.limits.tries == 0 {
+	if tries := t.limits.tries; tries == 0 {
 		every = min(every, mostTryWait)
+	} else {
+		every = min(every<<min((tries-1)/mostTries, 16), longestRest)
 	}
-	return every - time.Since(t.pressure.tried)
+	wait := every - time.Since(t.pressure.tried)
+	if stuck {
+		wait = max(wait, mostTry-time.Since(t.limits.moved))
+	}
+	return wait
 }
 
 // another returns the queued touch with the last access, or for some tries any. Every other try is such a

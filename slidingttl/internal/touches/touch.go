@@ -214,6 +214,9 @@ func (t *Touches) landed(n *touch, o Outcome) {
 		if t.pressure.landed(n.late) {
 			t.wakeAll()
 		}
+		if n.try {
+			t.pressure.tried = time.Time{} // the next one begins at once
+		}
 		if t.limits.grow(1); !t.pressure.Late {
 			t.limits.grow(mostInFlight)
 		}
