@@ -31,6 +31,7 @@ type crowd struct {
 	failing  int           // of them, how many touches fail for ever
 	once     int           // how many fail once
 	hang     int           // how many touches never end before their timeout
+	refused  int           // of the readers, one in so many whose touches fail after the first minute
 	blip     time.Duration // for how long those of all keys do, from the second second on
 	burst    int           // keys that are read at once at the start
 	left     time.Duration // when those die
@@ -86,6 +87,14 @@ var crowds = map[string]crowd{
 	"all touches hang for ten seconds, and have an hour": {
 		readers: 10, keys: 20, think: 3 * time.Second, lasts: 20 * time.Minute, takes: time.Millisecond, blip: 10 * time.Second, closes: time.Second,
 		options: slidingttl.Options[int]{TouchTimeout: time.Hour},
+	},
+	"all touches hang for ten seconds, have an hour, and keep all workers": {
+		readers: 10, keys: 20, think: 3 * time.Second, lasts: 20 * time.Minute, takes: time.Millisecond, blip: 10 * time.Second, closes: time.Second,
+		options: slidingttl.Options[int]{TouchTimeout: time.Hour, Workers: 2},
+	},
+	"half of the keys refuse, with a budget": {
+		readers: 20, keys: 100, think: time.Second, lasts: 50 * time.Minute, takes: time.Millisecond, refused: 2,
+		options: slidingttl.Options[int]{Budget: 300},
 	},
 }
 
@@ -159,7 +168,7 @@ func (m *mass) answer(c *fakestore.Call[int]) {
 	if blip {
 		m.hung[k] = true
 	}
-	fails, hangs := m.fails[k] > 0, m.hangs[k] || blip
+	fails, hangs := m.fails[k] > 0 || m.refuses(k) && at > time.Minute, m.hangs[k] || blip
 	m.mu.Unlock()
 	wait := m.takes
 	if hangs {
@@ -172,7 +181,7 @@ func (m *mass) answer(c *fakestore.Call[int]) {
 	switch {
 	case c.Err != nil:
 	case fails:
-		m.fails[k]--
+		m.fails[k] = max(0, m.fails[k]-1)
 		m.failed[k] = time.Now()
 		c.Err = errDown
 	default:
@@ -192,6 +201,13 @@ func (m *mass) hasHung(k string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.hung[k]
+}
+
+// refuses reports whether k is a key of a reader whose touches fail.
+func (m *mass) refuses(k string) bool {
+	var reader int
+	n, _ := fmt.Sscan(k, &reader)
+	return n == 1 && m.refused > 0 && reader%m.refused == 0
 }
 
 func (m *mass) violated(format string, args ...any) {
@@ -246,7 +262,7 @@ func (c crowd) run(t *testing.T) []string {
 	defer stop()
 	get := func(k string) {
 		began := time.Now()
-		if _, err := s.Get(context.Background(), k); err != nil && !errors.Is(err, slidingttl.ErrClosed) && !m.hasHung(k) {
+		if _, err := s.Get(context.Background(), k); err != nil && !errors.Is(err, slidingttl.ErrClosed) && !m.hasHung(k) && !m.refuses(k) {
 			m.violated("Get at %v: %v", time.Since(m.began), err)
 		}
 		if d := time.Since(began); d > touchWait {
@@ -336,7 +352,7 @@ func (m *mass) judge(s *slidingttl.Store[int]) {
 	// The first rest is one second, and what waits has its share.
 	starved := 0
 	for k, at := range m.failed {
-		if m.fails[k] == 0 && time.Since(at) > 5*time.Second {
+		if m.fails[k] == 0 && !m.refuses(k) && time.Since(at) > 5*time.Second {
 			starved++
 		}
 	}

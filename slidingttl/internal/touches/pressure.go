@@ -15,7 +15,7 @@ type pressure struct {
 	lates      int       // consecutive late touches; negative: consecutive ones in time
 	fails      int       // failed touches during which none landed
 	landings   int       // touches landed so far
-	back       int       // landings when the store last recovered
+	back       int       // landings when a touch that had failed was the first to land again
 	since      time.Time // when Failing began
 	trouble    time.Time // last late or failed touch
 	tried      time.Time // when the last touch began by Touches.tryWait
@@ -39,13 +39,11 @@ func (p *pressure) wasLate() bool {
 	return p.Late
 }
 
-// landed notes a touch that landed, and reports whether resting touches must wake.
+// landed notes a touch that landed, and reports whether the store has recovered.
 func (p *pressure) landed(late bool) (recovered bool) {
 	recovered = p.Failing && time.Since(p.since) >= shortestRest
 	p.fails, p.Failing = 0, false
-	if p.landings++; recovered {
-		p.back = p.landings
-	}
+	p.landings++
 	if !late {
 		p.lates = min(0, p.lates) - 1
 		p.Late = p.Late && p.lates > -run && !recovered

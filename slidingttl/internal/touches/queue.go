@@ -91,6 +91,15 @@ func (t *Touches) restClock() time.Duration { return time.Since(t.created) + t.s
 // wakeAll ends all rests.
 func (t *Touches) wakeAll() { t.skipped += longestRest }
 
+// wakeOne ends one rest, after a touch has landed that had not failed before. If that lands too, all rests end: else a
+// shard that fails would take the turns of the others after each of their landings.
+func (t *Touches) wakeOne() {
+	if n := t.resting.first(); n != nil {
+		n.wakes, n.wakesAll = min(n.wakes, t.restClock()), true
+		t.resting.fix(n, int64(n.wakes))
+	}
+}
+
 // inHurry reports whether Close or Flush waits for the pending touches.
 func (t *Touches) inHurry() bool { return t.closing || len(t.flushes) > 0 }
 
@@ -109,7 +118,7 @@ func (t *Touches) dispatch() {
 		} else if r := t.resting.first(); r != nil {
 			left := r.wakes - t.restClock()
 			woken := n != nil && left <= 0 && !t.pressure.Failing
-			blameless := r.landings < t.pressure.back // it failed before the store recovered
+			blameless := r.wakesAll || r.landings < t.pressure.back // it failed before the store recovered
 			if n == nil || woken && t.limits.mayRetry() && (blameless || t.limits.firsts >= retryShare-1) {
 				n, rest = r, left
 			}

@@ -36,6 +36,7 @@ type touch struct {
 	near      bool                                       // and was the one nearest to death
 	probe     bool                                       // it tests a failing store for Close or Flush
 	late      bool                                       // it has run longer than reads wait
+	wakesAll  bool                                       // its landing ends all rests
 }
 
 // state is where a touch is in its life.
@@ -211,8 +212,11 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	} else if !o.tried {
 		t.pressure.tried = time.Time{} // it says nothing about the store
 	} else if !t.Strict {
-		if t.pressure.landed(n.late) {
+		if recovered := t.pressure.landed(n.late); n.wakesAll || recovered && n.fails > 0 {
+			t.pressure.back = t.pressure.landings
 			t.wakeAll()
+		} else if recovered {
+			t.wakeOne()
 		}
 		if n.try {
 			t.pressure.tried = time.Time{} // the next one begins at once
