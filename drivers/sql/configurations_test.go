@@ -374,7 +374,8 @@ func (c configuration) tables(db, name string) (statements []string) {
 	case c["made"] == "by Schema":
 		sweep = "SELECT 1"
 	case bare:
-		more = append(more, sweep, "UPDATE pg_index SET indisvalid = false WHERE indexrelid = '"+name+"_sweep'::regclass")
+		index := name + "_sweep_at" // by Schema's name
+		more = append(more, "CREATE INDEX "+index+" ON "+name+" (sweep_at)", "UPDATE pg_index SET indisvalid = false WHERE indexrelid = '"+index+"'::regclass")
 		sweep = "SELECT 1"
 	}
 	switch c["kind"] {
@@ -526,6 +527,13 @@ func tryType[T any](t *testing.T, y *yard, p *place, c configuration, set func(*
 		if err != nil {
 			return judgement{faults: []string{err.Error()}}
 		}
+		old, err := admin.key.split((&contractOf[T]{c: c}).key("old"))
+		if err == nil {
+			_, err = p.admin.ExecContext(ctx, admin.dialect.bind("INSERT INTO "+p.table+" ("+strings.Join(admin.keyColumns(), ", ")+") VALUES ("+listed("?", len(old.columns))+")"), old.columns...)
+		}
+		if err != nil {
+			return judgement{faults: []string{fmt.Sprintf("the old row: %v", err)}}
+		}
 		statements, err := admin.Schema(ctx, "")
 		for _, s := range statements {
 			if err = p.create(ctx, s); err != nil {
@@ -535,10 +543,18 @@ func tryType[T any](t *testing.T, y *yard, p *place, c configuration, set func(*
 		if left, again := admin.Schema(ctx, ""); err != nil || again != nil || len(left) > 0 {
 			return judgement{faults: []string{fmt.Sprintf("after Schema's statements there are others: %q, %v, %v", left, err, again)}}
 		}
+		sweeper, err := admin.Sweeper(nil)
+		if err == nil {
+			err = sweeper.Sweep(ctx)
+		}
+		if n := sweeper.Stats().Filed; err != nil || n > 0 && c["made"] == "by Schema" && y.name != "sqlite" { // its columns are of the whole table
+			j.faults = append(j.faults, fmt.Sprintf("the first sweep writes %d old rows, %v", n, err))
+		}
+		mustExec(t, p.admin, databases[y.name].dialect, "DELETE FROM "+p.table)
 	}
 	if err := d.Check(ctx, time.Hour); err != nil {
 		if !errors.Is(err, driver.ErrInvalid) && !errors.Is(err, driver.ErrRefused) {
-			j.faults = []string{fmt.Sprintf("Check fails without a name: %v", err)}
+			j.faults = append(j.faults, fmt.Sprintf("Check fails without a name: %v", err))
 		}
 		j.refused = err
 		return j
@@ -552,7 +568,7 @@ func tryType[T any](t *testing.T, y *yard, p *place, c configuration, set func(*
 		}()
 		k.run()
 	}()
-	return judgement{faults: k.faults}
+	return judgement{faults: append(j.faults, k.faults...)}
 }
 
 var errGivenUp = errors.New("given up")
@@ -663,6 +679,7 @@ func (k *contractOf[T]) run() {
 	k.lives()
 	k.besides()
 	k.transactions()
+	k.wrapped()
 	k.walks(live)
 }
 
@@ -821,6 +838,47 @@ func (k *contractOf[T]) transactions() {
 		if v, err := k.store.Get(k.ctx, old); err != nil || !k.same(v, want) {
 			k.errorf("Get after a transaction, committed %v: %+v, %v", commit, v, err)
 		}
+	}
+}
+
+// rows is a repository with values of its own, beside the life that the driver keeps.
+type rows[T any] struct {
+	k  *contractOf[T]
+	tx *stdsql.Tx
+}
+
+func (r rows[T]) Get(context.Context, string) (v T, err error) { return v, nil }
+
+func (r rows[T]) Upsert(ctx context.Context, key string, _ T) error {
+	d := r.k.d
+	of, err := d.key.split(key)
+	if err == nil {
+		_, err = r.tx.ExecContext(ctx, d.dialect.bind("INSERT INTO "+d.quoted()+" ("+strings.Join(d.keyColumns(), ", ")+", value) VALUES ("+listed("?", len(of.columns))+", 'theirs')"), of.columns...)
+	}
+	return err
+}
+
+// wrapped saves a value by a wrapped repository in a transaction.
+func (k *contractOf[T]) wrapped() {
+	if k.c["T"] != "life only" {
+		return
+	}
+	tx, err := k.p.db.BeginTx(k.ctx, nil)
+	if err != nil {
+		k.errorf("BeginTx: %v", err)
+		return
+	}
+	wrapped, err := slidingttl.Wrap(rows[T]{k, tx}, k.store, func(key string) string { return key }, nil)
+	if err != nil {
+		k.errorf("Wrap: %v", err)
+	} else if err = wrapped.Upsert(WithTx(k.ctx, tx), k.key("wrapped"), k.v(1)); err != nil {
+		k.errorf("Upsert of a wrapped repository in a transaction: %v", err)
+	}
+	if err := tx.Commit(); err != nil {
+		k.errorf("the end of a transaction: %v", err)
+	}
+	if e, err := k.d.Get(k.ctx, k.key("wrapped")); err != nil || e.CreatedAt == 0 || e.ExpiresAt == 0 {
+		k.errorf("a record that a wrapped repository saved in a transaction has %+v, %v", e.Meta, err)
 	}
 }
 
