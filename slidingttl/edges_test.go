@@ -200,6 +200,46 @@ func TestDeletionInATransactionIsForgotten(t *testing.T) {
 	})
 }
 
+// A call for many in a transaction makes one call of the driver, or of the repository, after the other.
+func TestManyInATransaction(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var now, most atomic.Int32
+		busy := func() {
+			most.Store(max(most.Load(), now.Add(1)))
+			time.Sleep(time.Second)
+			now.Add(-1)
+		}
+		d, under := newRemote[profile](time.Millisecond)
+		s := open(t, d, session, nil)
+		w, err := slidingttl.Wrap(busyReads{profiles{under}, busy}, s, profileKey, nil)
+		must(t, err)
+		items, ids := make([]slidingttl.Item[profile], 20), make([]int, 20)
+		for i := range items {
+			items[i], ids[i] = slidingttl.Item[profile]{Key: profileKey(i), Value: profile{Name: "ann"}}, i
+		}
+		in := driver.WithUndo(t.Context())
+		d.before = func(context.Context, string, string) error { busy(); return nil }
+		must(t, s.UpsertMulti(in, items))
+		if found, err := w.GetMulti(in, ids); err != nil || len(found) != len(ids) {
+			t.Errorf("GetMulti: %d, %v", len(found), err)
+		}
+		if n := most.Load(); n != 1 {
+			t.Errorf("%d calls at once in one transaction", n)
+		}
+	})
+}
+
+// busyReads is a repository that is busy for each read.
+type busyReads struct {
+	profiles
+	busy func()
+}
+
+func (r busyReads) Get(ctx context.Context, id int) (profile, error) {
+	r.busy()
+	return r.profiles.Get(ctx, id)
+}
+
 // A stale read just after this process deleted or retired a record makes nothing vouch for it.
 func TestStaleReadAfterTheEnd(t *testing.T) {
 	for name, end := range map[string]func(s *slidingttl.Store[int]) error{

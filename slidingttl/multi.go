@@ -36,7 +36,7 @@ func (s *Store[T]) getMulti(ctx context.Context, keys []string) (map[string]T, e
 			due = append(due, i)
 		}
 	}
-	for _, f := range s.each(len(due), func(i int) error {
+	for _, f := range s.each(ctx, len(due), func(i int) error {
 		_, err := s.touchIfDue(ctx, keys[due[i]], found[keys[due[i]]])
 		return err
 	}) {
@@ -99,14 +99,16 @@ func (s *Store[T]) readMulti(ctx context.Context, op string, keys []string) (fou
 	return found, failed, err
 }
 
-// each calls f for the numbers below n, Options.Parallel at a time, and returns the errors. On a
-// goroutine of the store's, a panic or runtime.Goexit in a caller's function is that number's error.
-func (s *Store[T]) each(n int, f func(i int) error) (failed KeyErrors) {
+// each calls f for the numbers below n, Options.Parallel at a time, and returns the errors. In a
+// transaction of ctx, which takes one call at a time, it makes one after the other. On a goroutine of
+// the store's, a panic or runtime.Goexit in a caller's function is that number's error.
+func (s *Store[T]) each(ctx context.Context, n int, f func(i int) error) (failed KeyErrors) {
 	errs := make([]error, n)
 	var group errgroup.Group
 	group.SetLimit(s.opts.Parallel)
+	alone := s.local != nil || driver.MayUndo(ctx)
 	for i := range n {
-		if s.local != nil {
+		if alone {
 			errs[i] = f(i)
 			continue
 		}
@@ -142,13 +144,13 @@ type Item[T any] struct {
 	Value T
 }
 
-// UpsertMulti upserts items, Options.Parallel at a time.
+// UpsertMulti upserts items, Options.Parallel at a time, in a caller's transaction one at a time.
 //
 // Items that failed are in a [KeyErrors], and all others are written. Of two items with one key
 // either may be written last.
 func (s *Store[T]) UpsertMulti(ctx context.Context, items []Item[T]) error {
 	return s.call(ctx, opUpsertMulti, func() error {
-		return s.each(len(items), func(i int) error {
+		return s.each(ctx, len(items), func(i int) error {
 			err := driver.CheckKey(items[i].Key, 0)
 			if err == nil {
 				_, err = s.upsert(ctx, items[i].Key, items[i].Value)

@@ -79,7 +79,7 @@ func (w *Wrapped[K, V, T]) getMulti(ctx context.Context, ids []K) (map[K]V, erro
 		}
 	}
 	found := make([]V, len(ids))
-	failed := w.s.each(len(ids), func(i int) (err error) {
+	failed := w.s.each(ctx, len(ids), func(i int) (err error) {
 		key := w.key(ids[i])
 		v, there := values[ids[i]]
 		switch err = w.s.touches.Closed(); {

@@ -825,6 +825,13 @@ func (k *contractOf[T]) transactions() {
 		if _, err := k.store.Update(in, old, func(T) (T, error) { return k.v(3), nil }); err != nil {
 			k.errorf("Update in a transaction: %v", err)
 		}
+		var many []slidingttl.Item[T]
+		for n := range 10 {
+			many = append(many, slidingttl.Item[T]{Key: k.key(fmt.Sprintf("many%d-%d", i, n)), Value: k.v(10 + n)})
+		}
+		if err := k.store.UpsertMulti(in, many); err != nil {
+			k.errorf("UpsertMulti in a transaction: %v", err)
+		}
 		want, end := 1, tx.Rollback
 		if commit {
 			want, end = 3, tx.Commit
@@ -834,6 +841,11 @@ func (k *contractOf[T]) transactions() {
 		}
 		if _, err := k.store.Get(k.ctx, key); (err == nil) != commit {
 			k.errorf("Get after a transaction, committed %v: %v", commit, err)
+		}
+		for n, item := range many {
+			if v, err := k.store.Get(k.ctx, item.Key); (err == nil) != commit || commit && !k.same(v, 10+n) {
+				k.errorf("Get of one of many after a transaction, committed %v: %+v, %v", commit, v, err)
+			}
 		}
 		if v, err := k.store.Get(k.ctx, old); err != nil || !k.same(v, want) {
 			k.errorf("Get after a transaction, committed %v: %+v, %v", commit, v, err)

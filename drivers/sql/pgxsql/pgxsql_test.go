@@ -256,6 +256,11 @@ func TestWithTx(t *testing.T) {
 		in := pgxsql.WithTx(ctx, tx)
 		ok(t, "Upsert", store.Upsert(in, "k", "new"))
 		ok(t, "Insert", store.Insert(in, "inserted", "new"))
+		var many []slidingttl.Item[string]
+		for i := range 20 {
+			many = append(many, slidingttl.Item[string]{Key: fmt.Sprint("many", i), Value: "new"})
+		}
+		ok(t, "UpsertMulti", store.UpsertMulti(in, many))
 		if v, err := store.Get(in, "k"); err != nil || v != "new" {
 			t.Errorf("Get in the transaction: %q, %v", v, err)
 		}
