@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,6 +45,10 @@ func (d *Driver[T]) Properties(id string) azcosmos.ContainerProperties {
 // programs; that the properties that touches write are not indexed; that the account's
 // consistency level is Session or stronger; that it takes writes in one region; and that
 // the system's clock is within Options.MaxSkew of the service's.
+//
+// If all that is right, it tries whether this client may write and query: by a create, a patch and a
+// delete that the service refuses in any case, and a query that finds nothing. By cosmostest's model
+// they cost 5.3 request units.
 func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 	at := driver.ServerTime{Sent: time.Now(), Step: time.Second}
 	res, err := d.client.Read(ctx, nil)
@@ -73,7 +78,10 @@ func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 	if err := d.checkConsistency(ctx, &c); err != nil {
 		return err
 	}
-	return errors.Join(c.errs...)
+	if err := errors.Join(c.errs...); err != nil {
+		return err
+	}
+	return d.checkRights(ctx)
 }
 
 // check collects the problems of a Check.
@@ -123,14 +131,15 @@ func indexed(policy *azcosmos.IndexingPolicy, path string) bool {
 	return yes
 }
 
+// absent is an item that does not exist, and other its place under another partition key.
+var (
+	absent = identity{"slidingttl-check", [maxLevels]string{"slidingttl-check", "slidingttl-check", "slidingttl-check"}}
+	other  = identity{"slidingttl-check", [maxLevels]string{"slidingttl-none", "slidingttl-none", "slidingttl-none"}}
+)
+
 // checkConsistency reads with Session consistency, which a weaker account refuses.
 func (d *Driver[T]) checkConsistency(ctx context.Context, c *check) error {
-	const absent = "slidingttl-check"
-	k := identity{id: absent}
-	for i := range d.opts.PartitionKey {
-		k.partition[i] = absent
-	}
-	_, err := d.client.ReadItem(ctx, d.partitionKey(k), absent, &azcosmos.ItemOptions{ConsistencyLevel: to.Ptr(azcosmos.ConsistencyLevelSession)})
+	_, err := d.client.ReadItem(ctx, d.partitionKey(absent), absent.id, &azcosmos.ItemOptions{ConsistencyLevel: to.Ptr(azcosmos.ConsistencyLevelSession)})
 	d.learn(&d.stats.ReadUnits, nil, err)
 	switch status(err) {
 	case http.StatusBadRequest:
@@ -142,4 +151,46 @@ func (d *Driver[T]) checkConsistency(ctx context.Context, c *check) error {
 		}
 	}
 	return nil
+}
+
+// checkRights makes the calls that records need. No write can take effect: the patch and the delete are
+// of an item that does not exist, on an _etag that none has, and the create is under a partition key
+// that its item does not have.
+func (d *Driver[T]) checkRights(ctx context.Context) error {
+	missing := []int{http.StatusNotFound, http.StatusPreconditionFailed}
+	var touch azcosmos.PatchOperations
+	touch.AppendSet("/"+ttlName, -1)
+	var errs []error
+	for _, call := range []struct {
+		name    string
+		refusal []int // without effect, from one who may make the call; nil: it succeeds
+		send    func(*azcosmos.ItemOptions) error
+	}{
+		{"create", []int{http.StatusBadRequest}, func(*azcosmos.ItemOptions) error {
+			_, err := d.client.CreateItem(ctx, d.partitionKey(other), []byte(`{"id":"`+other.id+`"}`), nil)
+			return err
+		}},
+		{"patch", missing, func(o *azcosmos.ItemOptions) error {
+			_, err := d.client.PatchItem(ctx, d.partitionKey(absent), absent.id, touch, o)
+			return err
+		}},
+		{"delete", missing, func(o *azcosmos.ItemOptions) error {
+			_, err := d.client.DeleteItem(ctx, d.partitionKey(absent), absent.id, o)
+			return err
+		}},
+		{"query", nil, func(*azcosmos.ItemOptions) error {
+			_, err := d.client.NewQueryItemsPager("SELECT TOP 1 * FROM c", d.partitionKey(absent), nil).NextPage(ctx)
+			return err
+		}},
+	} {
+		err := call.send(&azcosmos.ItemOptions{IfMatchEtag: &never})
+		d.learn(&d.stats.ReadUnits, nil, err)
+		switch {
+		case err == nil && call.refusal != nil:
+			errs = append(errs, fmt.Errorf("%s: the service accepted what it should refuse", call.name))
+		case err != nil && !slices.Contains(call.refusal, status(err)):
+			errs = append(errs, fmt.Errorf("%s: %w", call.name, failed(ctx, err)))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -1,6 +1,10 @@
 package cosmos
 
 import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -8,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/slidingttl/slidingttl/drivers/cosmos/cosmostest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // Check finds each setting that breaks a promise, and all of them at once.
@@ -64,5 +69,65 @@ func TestCheck(t *testing.T) {
 			}
 			wantInvalid(t, "Check", err, field, tt.mentions...)
 		})
+	}
+}
+
+// Check finds a key that may only read (401) and each right that a role lacks (403, 5300), and names the
+// calls. Trying them changes nothing, whatever the partition key.
+func TestCheckTriesRights(t *testing.T) {
+	tenant := func(string) string { return "t" }
+	layouts := map[string]*Options{
+		"id":           nil,
+		"another":      {PartitionKey: []KeyProperty{{Path: "/tenant", Of: tenant}}},
+		"hierarchical": {PartitionKey: []KeyProperty{{Path: "/tenant", Of: tenant}, {Path: "/id"}}},
+	}
+	calls := map[cosmostest.Op]string{
+		cosmostest.OpCreate: "create: ", cosmostest.OpPatch: "patch: ", cosmostest.OpDelete: "delete: ", cosmostest.OpQuery: "query: ",
+	}
+	writes := []cosmostest.Op{cosmostest.OpCreate, cosmostest.OpUpsert, cosmostest.OpReplace, cosmostest.OpPatch, cosmostest.OpDelete}
+	for layout, opts := range layouts {
+		f := open[session](t, opts)
+		f.account.SetTime(time.Time{}) // the real one
+		spent := f.account.Charge()
+		sent := f.during(func() {
+			if err := f.Check(t.Context(), time.Hour); err != nil {
+				t.Errorf("%s: Check: %v", layout, err)
+			}
+		})
+		if want := (cosmostest.Counts{ReadContainer: 1, Read: 1, Create: 1, Patch: 1, Delete: 1, Query: 1}); sent != want {
+			t.Errorf("%s: Check sent %+v, want %+v", layout, sent, want)
+		}
+		if spent = f.account.Charge() - spent; spent < 7.2 || spent > 7.4 {
+			t.Errorf("%s: Check cost %.2f request units, want 7.3 as the README says", layout, spent)
+		}
+		all, err := f.Segments(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := f.Scan(t.Context(), all[0], 10)
+		if err != nil || len(page.Records)+page.Passed != 0 {
+			t.Errorf("%s: Check left %+v, %v", layout, page, err)
+		}
+		refusals := map[*cosmostest.Fault][]cosmostest.Op{
+			{Ops: writes, Status: http.StatusUnauthorized}: writes,
+		}
+		for op := range calls {
+			refusals[&cosmostest.Fault{Ops: []cosmostest.Op{op}, Status: http.StatusForbidden, SubStatus: 5300}] = []cosmostest.Op{op}
+		}
+		for fault, refused := range refusals {
+			fault.Count = 1000
+			f.inject(t, *fault)
+			err := f.Check(t.Context(), time.Hour)
+			f.account.ClearFaults()
+			if !errors.Is(err, driver.ErrRefused) {
+				t.Errorf("%s: without %v Check returns %v, want ErrRefused", layout, refused, err)
+				continue
+			}
+			for op, call := range calls {
+				if names := strings.Contains(err.Error(), call); names != slices.Contains(refused, op) {
+					t.Errorf("%s: without %v the error names %q: %t: %v", layout, refused, call, names, err)
+				}
+			}
+		}
 	}
 }
