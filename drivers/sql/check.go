@@ -3,12 +3,15 @@ package sql
 import (
 	"context"
 	stdsql "database/sql"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -150,7 +153,7 @@ func (t *table) checkKey(ctx context.Context, d *description) error {
 			{"the encoding of an accent", "\u00e1", "a\u0301"},
 			{"zero-width characters", "a", "a\u00ad"},
 		}
-		if kinds[i].number {
+		if kinds[i].form == wholeNumber {
 			probes = nil
 		}
 		for _, pair := range probes {
@@ -168,7 +171,7 @@ func (t *table) checkKey(ctx context.Context, d *description) error {
 					": text COLLATE \"C\", VARBINARY or TEXT COLLATE BINARY")
 			}
 		}
-		if k := kinds[i]; k.unfit || t.key.Split == nil && k != (keyKind{}) {
+		if k := kinds[i]; k.form == unfit || t.key.Split == nil && (k.width > 0 || k.form != anyText && k.form != uuidText) {
 			return t.invalid(what, is.name, "must hold any text as it is, such as "+t.dialect.types().key(t.maxKey))
 		}
 	}
@@ -176,25 +179,46 @@ func (t *table) checkKey(ctx context.Context, d *description) error {
 	return nil
 }
 
-// keyKind is what a key's column does to a text. Its zero value: nothing.
+// keyKind is which texts a key's column holds as they are.
 type keyKind struct {
-	unfit  bool // shortens it
-	width  int  // pads it to so many bytes
-	number bool // reads it as a number
-	bytes  bool // reads it as an escaped form of its bytes
+	form  keyForm
+	most  int // it cuts spaces beyond so many characters; zero: nothing
+	width int // it pads a text to so many bytes; zero: not at all
 }
+
+type keyForm int
+
+const (
+	unfit       keyForm = iota // not known to hold any
+	anyText                    // all, but for most and width
+	wholeNumber                // whole numbers
+	uuidText
+	typed // none: a value of the column's type must be given, which has one spelling
+)
 
 // check returns the rule that an argument for the column breaks.
 func (k keyKind) check(arg any) string {
-	text, isText := arg.(string)
-	n, err := strconv.ParseInt(text, 10, 64)
+	if k == (keyKind{form: anyText}) {
+		return ""
+	}
+	of := reflect.ValueOf(arg)
+	isText, s := of.Kind() == reflect.String, of.String()
 	switch {
 	case k.width > 0 && len(fmt.Sprintf("%s", arg)) != k.width:
-		return fmt.Sprintf("must be split into %d bytes, to which the column pads", k.width)
-	case isText && k.number && (err != nil || strconv.FormatInt(n, 10) != text):
-		return "must be split into a whole number, as the column writes it"
-	case isText && k.bytes:
-		return "must be split into a []byte"
+		return fmt.Sprintf("must be %d bytes, to which the column pads", k.width)
+	case k.most > 0 && utf8.RuneCountInString(fmt.Sprintf("%s", arg)) > k.most:
+		return fmt.Sprintf("must be at most %d characters: the column cuts spaces beyond", k.most)
+	case isText && k.form == wholeNumber:
+		if n, err := strconv.ParseInt(s, 10, 64); err != nil || strconv.FormatInt(n, 10) != s {
+			return "must be a whole number, as the column writes it"
+		}
+	case isText && k.form == uuidText:
+		b, err := hex.DecodeString(strings.ReplaceAll(s, "-", ""))
+		if err != nil || len(b) != 16 || fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]) != s {
+			return "must be a UUID in lower case with hyphens, as the column writes it"
+		}
+	case isText && k.form == typed:
+		return "must be split into a value of the column's type, such as []byte: a text of it has several spellings"
 	}
 	return ""
 }
@@ -274,7 +298,7 @@ func (t *table) checkTable(d *description) error {
 	if !slices.ContainsFunc(d.indexes, func(i index) bool {
 		return i.unique && slices.Equal(slices.Sorted(slices.Values(i.columns)), key)
 	}) {
-		errs = append(errs, t.invalid("key", "not unique", "must have a primary key or a unique index on "+strings.Join(t.key.Columns, ", ")))
+		errs = append(errs, t.invalid("key", "not unique", "must have a primary key or a unique index on "+strings.Join(t.key.Columns, ", ")+", whole and not hashed"))
 	}
 	if !slices.ContainsFunc(d.indexes, func(i index) bool { return i.columns[0] == strings.ToLower(t.sweep) }) {
 		errs = append(errs, t.invalid(fmt.Sprintf("column %q", t.sweep), "without an index", "must have one, by which the sweeper finds what is dead"))

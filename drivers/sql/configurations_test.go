@@ -39,7 +39,7 @@ var values = dimension{"T", []string{"struct", "string", "any", "columns", "life
 var dimensions = map[string][]dimension{
 	"postgres": {
 		{"access", []string{"direct", "exec", "describe_exec direct", "bounced cache_describe", "bounced exec", "bounced simple_protocol", "bounced by session"}, []string{"bounced describe_exec", "bounced"}},
-		{"key", []string{`text COLLATE "C"`, "text", "varchar(300)", `varchar(60) COLLATE "C"`}, []string{"citext", "bytea", "text COLLATE folded", "char(60)", "varchar", "name", "bigint", "numeric", "json"}},
+		{"key", []string{`text COLLATE "C"`, "text", "varchar(300)", `varchar(60) COLLATE "C"`}, []string{"uuid", "citext", "bytea", "text COLLATE folded", "char(60)", "varchar", "name", "bigint", "numeric", "numeric(9,2)", "json", "inet", "macaddr", "boolean", "date", "timestamptz", "interval", "oid", "money", "varbit", "text[]", "pg_lsn", "int4range", "session_id", "session_letters"}},
 		{"layout", []string{"id", "tenant number and id"}, []string{"tenant text and id"}},
 		{"created", []string{"bigint", "timestamptz", "timestamp", "timestamptz(3)"}, []string{"timestamptz(0)", "integer", "date", "timestamp as timestamptz"}},
 		{"expires", []string{"bigint", "timestamptz", "timestamp"}, []string{"timestamp(2)"}},
@@ -53,7 +53,7 @@ var dimensions = map[string][]dimension{
 	},
 	"mariadb": {
 		{"access", []string{"direct", "interpolateParams=true", "clientFoundRows=true", "parseTime=true&loc=Local", "collation=utf8mb4_bin"}, []string{"sql_mode=''", "autocommit=0", "time_zone='%2B02:00'", "charset=latin1"}},
-		{"key", []string{"VARBINARY(255)", "VARCHAR(255) COLLATE utf8mb4_nopad_bin", "VARBINARY(40)"}, []string{"BINARY(60)", "VARCHAR(191)", "VARCHAR(191) COLLATE utf8mb4_bin", "CHAR(60) COLLATE utf8mb4_nopad_bin", "VARCHAR(200) CHARACTER SET latin1 COLLATE latin1_nopad_bin", "BIGINT", "INET6"}},
+		{"key", []string{"VARBINARY(255)", "VARCHAR(255) COLLATE utf8mb4_nopad_bin", "VARBINARY(40)", "VARCHAR(60) COLLATE utf8mb4_nopad_bin"}, []string{"UUID", "BINARY(60)", "VARCHAR(191)", "VARCHAR(191) COLLATE utf8mb4_bin", "CHAR(60) COLLATE utf8mb4_nopad_bin", "VARCHAR(200) CHARACTER SET latin1 COLLATE latin1_nopad_bin", "BIGINT", "BIGINT ZEROFILL", "INET4", "INET6", "BIT(40)", "DATE"}},
 		{"layout", []string{"id", "tenant number and id"}, []string{"tenant text and id"}},
 		{"created", []string{"BIGINT", "TIMESTAMP(3) NULL", "DATETIME(3)", "DATETIME(6)"}, []string{"DATETIME", "INT", "BIGINT UNSIGNED", "TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)"}},
 		{"expires", []string{"BIGINT", "TIMESTAMP(3) NULL", "DATETIME(3)"}, []string{"DOUBLE"}},
@@ -61,7 +61,7 @@ var dimensions = map[string][]dimension{
 		values,
 		{"isolation", []string{"READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"}, []string{"READ-UNCOMMITTED"}},
 		{"rights", []string{"owner", "granted"}, []string{"SELECT", "SELECT, INSERT, UPDATE"}},
-		{"kind", []string{"plain", "key partitions", "compressed"}, []string{"MyISAM", "MEMORY", "Aria", "key of a prefix", "no sweep index", "system versioning"}},
+		{"kind", []string{"plain", "key partitions", "compressed"}, []string{"MyISAM", "MEMORY", "Aria", "key of a prefix", "hashed key", "no sweep index", "system versioning"}},
 		{"extra", []string{"none", "unique owner"}, nil},
 		{"made", []string{"whole", "by Schema"}, nil},
 	},
@@ -206,6 +206,8 @@ func newYard(t *testing.T, name string) *yard {
 		for _, s := range []string{
 			"CREATE EXTENSION citext",
 			"CREATE COLLATION folded (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
+			`CREATE DOMAIN session_id AS varchar(60) COLLATE "C"`,
+			"CREATE DOMAIN session_letters AS text COLLATE folded",
 		} {
 			mustExec(t, y.admin, PostgreSQL, s)
 		}
@@ -416,6 +418,9 @@ func (c configuration) tables(db, name string) (statements []string) {
 		after = " ROW_FORMAT=COMPRESSED"
 	case "MyISAM", "MEMORY", "Aria":
 		after = " ENGINE=" + c["kind"]
+	case "hashed key":
+		primary = ", UNIQUE KEY (" + key + ")"
+		columns = strings.Replace(columns, "id "+id, "id VARCHAR(2000) COLLATE utf8mb4_nopad_bin", 1)
 	case "key of a prefix":
 		primary = ", UNIQUE KEY (" + strings.Replace(key, "id", "id(10)", 1) + ")"
 	case "system versioning":
@@ -683,9 +688,18 @@ func (k *contractOf[T]) run() {
 	k.walks(live)
 }
 
+// spelled are texts of which two or more are one value of some type.
+var spelled = []string{
+	"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11", "a0eebc999c0b4ef8bb6d6bb9bd380a11",
+	"10.0.0.1", "10.0.0.1/32", "10.0.0.01", "::1", "0::1", "08:00:2b:01:02:03", "08002b:010203", "true", "yes", "2020-01-01", "20200101", "2020-1-1",
+	"2020-01-01 00:00:00+00", "2020-01-01 01:00:00+01", "1 day", "24 hours", "101", "B101", "{a,b}", `{"a",b}`, "0/1", "0/01", "[1,2)", "[1,1]",
+}
+
 // keys writes under keys that some column or collation may take for each other.
 func (k *contractOf[T]) keys() (live []string) {
-	names := []string{"abcdef", "AbCdEf", "abcdef ", "abcd\u00e9f", "abcde\u0301f", "abcdef\u00ad", "1", "01", "1.0", "1e0", `a\b`, `\x41`, "A", "\x01", "\U0001f600", "%", strings.Repeat("k", 100), strings.Repeat("k", 101)}
+	names := []string{"abcdef", "AbCdEf", "abcdef ", "abcd\u00e9f", "abcde\u0301f", "abcdef\u00ad", "1", "01", "1.0", "1e0", `a\b`, `\x41`, "A", "\x01", "\U0001f600", "%", strings.Repeat("k", 100), strings.Repeat("k", 101),
+		strings.Repeat("s", 60), strings.Repeat("s", 60) + " ", strings.Repeat("z", 58) + "    "}
+	names = append(names, spelled...)
 	var keys []string
 	for _, name := range names {
 		keys = append(keys, k.key(name))

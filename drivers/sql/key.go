@@ -64,7 +64,7 @@ func (k *Key) row(key string, most int) (rowKey, error) {
 // rowOf is Key.row, and checks what Check has found out about the columns.
 func (t *table) rowOf(key string, most int) (rowKey, error) {
 	r, err := t.key.row(key, most)
-	if kinds := t.kinds.Load(); err == nil && kinds != nil && t.key.Split != nil {
+	if kinds := t.kinds.Load(); err == nil && kinds != nil {
 		for i, k := range *kinds {
 			if rule := k.check(r.columns[i]); rule != "" {
 				return r, &driver.InvalidError{Field: "key", Value: fmt.Sprintf("a %T for column %q", r.columns[i], t.key.Columns[i]), Rule: rule}

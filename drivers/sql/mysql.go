@@ -100,7 +100,7 @@ FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?`
 
 const mysqlIndexes = `
-SELECT INDEX_NAME, NON_UNIQUE = 0 AND SUB_PART IS NULL, COLUMN_NAME
+SELECT INDEX_NAME, NON_UNIQUE = 0 AND SUB_PART IS NULL AND INDEX_TYPE = 'BTREE', COALESCE(COLUMN_NAME, '')
 FROM information_schema.STATISTICS
 WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?
 ORDER BY INDEX_NAME, SEQ_IN_INDEX`
@@ -169,18 +169,25 @@ func (mysql) integerType(c columnType) bool {
 
 func (mysql) keyKind(c columnType) keyKind {
 	if strings.Contains(c.name, "character set") { // a list of keys may not be converted to it
-		return keyKind{unfit: true}
-	}
-	switch name, size, _ := strings.Cut(strings.TrimSuffix(c.name, ")"), "("); name {
-	case "binary":
-		width, _ := strconv.Atoi(size)
-		return keyKind{width: width}
-	case "char", "inet6", "inet4":
-		return keyKind{unfit: true}
-	case "varbinary", "varchar", "tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "uuid":
 		return keyKind{}
 	}
-	return keyKind{number: strings.Contains(c.name, "int"), unfit: !strings.Contains(c.name, "int")}
+	name, size, _ := strings.Cut(strings.TrimSuffix(strings.TrimSuffix(c.name, " unsigned"), ")"), "(")
+	n, _ := strconv.Atoi(size)
+	switch name {
+	case "binary":
+		return keyKind{form: anyText, width: n}
+	case "varbinary":
+		return keyKind{form: anyText}
+	case "varchar":
+		return keyKind{form: anyText, most: n}
+	case "uuid":
+		return keyKind{form: uuidText}
+	case "tinyint", "smallint", "mediumint", "int", "bigint":
+		return keyKind{form: wholeNumber}
+	case "date":
+		return keyKind{form: typed}
+	}
+	return keyKind{}
 }
 
 func (mysql) arguments(statement string) int { return arguments(statement) }

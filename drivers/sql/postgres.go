@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -122,8 +123,9 @@ func (postgres) verdict(err error) verdict {
 }
 
 const postgresColumns = `
-SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.atttypmod, false
-FROM pg_attribute a
+SELECT a.attname, CASE typtype WHEN 'e' THEN 'enum' WHEN 'd' THEN format_type(typbasetype, typtypmod) ELSE format_type(a.atttypid, a.atttypmod) END,
+	CASE typtype WHEN 'd' THEN typtypmod ELSE a.atttypmod END, false
+FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped`
 
 const postgresIndexes = `
@@ -273,15 +275,22 @@ func postgresFraction(c columnType) bool { return c.digits < 0 || c.digits >= 3 
 func (postgres) integerType(c columnType) bool { return c.name == "bigint" }
 
 func (postgres) keyKind(c columnType) keyKind {
-	switch c.name {
+	switch name, size, _ := strings.Cut(strings.TrimSuffix(c.name, ")"), "("); name {
+	case "text", "enum", "citext", "character varying":
+		most, _ := strconv.Atoi(size)
+		return keyKind{form: anyText, most: most}
 	case "smallint", "integer", "bigint":
-		return keyKind{number: true}
-	case "bytea":
-		return keyKind{bytes: true}
-	case "name", "real", "double precision", "json", "jsonb":
-		return keyKind{unfit: true}
+		return keyKind{form: wholeNumber}
+	case "numeric":
+		if size == "" || strings.HasSuffix(size, ",0") {
+			return keyKind{form: wholeNumber}
+		}
+	case "uuid":
+		return keyKind{form: uuidText}
+	case "bytea", "date", "boolean":
+		return keyKind{form: typed}
 	}
-	return keyKind{number: strings.HasPrefix(c.name, "numeric")}
+	return keyKind{}
 }
 
 func (postgres) arguments(statement string) int {

@@ -123,8 +123,13 @@ func (sqlite) integerType(c columnType) bool { return strings.Contains(c.name, "
 // keyKind: by the rules of SQLite's column affinity.
 func (s sqlite) keyKind(c columnType) keyKind {
 	is := func(part string) bool { return strings.Contains(c.name, part) }
-	texts := c.name == "" || is("char") || is("clob") || is("text") || is("blob")
-	return keyKind{number: is("int"), unfit: !is("int") && !texts}
+	switch {
+	case is("int"):
+		return keyKind{form: wholeNumber}
+	case c.name == "", is("char"), is("clob"), is("text"), is("blob"):
+		return keyKind{form: anyText}
+	}
+	return keyKind{}
 }
 
 func (sqlite) arguments(statement string) int { return arguments(statement) }
