@@ -38,7 +38,7 @@ var values = dimension{"T", []string{"struct", "string", "any", "columns", "life
 
 var dimensions = map[string][]dimension{
 	"postgres": {
-		{"access", []string{"direct", "exec", "describe_exec direct", "bounced cache_describe", "bounced exec", "bounced simple_protocol", "bounced by session"}, []string{"bounced describe_exec", "bounced"}},
+		{"access", []string{"direct", "exec", "describe_exec direct", "bounced cache_describe", "bounced exec", "bounced simple_protocol", "bounced by session", "one connection", "bounced exec, one connection"}, []string{"bounced describe_exec", "bounced", "bounced describe_exec, one connection", "bounced , one connection", "bounced exec by statement", "bounced by statement"}},
 		{"key", []string{`text COLLATE "C"`, "text", "varchar(300)", `varchar(60) COLLATE "C"`}, []string{"uuid", "citext", "bytea", "text COLLATE folded", "char(60)", "varchar", "name", "bigint", "numeric", "numeric(9,2)", "json", "inet", "macaddr", "boolean", "date", "timestamptz", "interval", "oid", "money", "varbit", "text[]", "pg_lsn", "int4range", "session_id", "session_letters"}},
 		{"layout", []string{"id", "tenant number and id"}, []string{"tenant text and id"}},
 		{"created", []string{"bigint", "timestamptz", "timestamp", "timestamptz(3)"}, []string{"timestamptz(0)", "integer", "date", "timestamp as timestamptz"}},
@@ -177,6 +177,7 @@ type place struct {
 	admin  *stdsql.DB // has all rights
 	db     *stdsql.DB // the application's
 	table  string
+	again  func() *stdsql.DB // another process's; nil: there is none
 	create func(ctx context.Context, statement string) error
 }
 
@@ -233,13 +234,17 @@ func (y *yard) open(t *testing.T, c configuration) *place {
 	switch y.name {
 	case "postgres":
 		access, bounced := strings.CutPrefix(c["access"], "bounced")
-		access = strings.TrimSpace(access)
+		access, alone := strings.CutSuffix(access, "one connection")
+		access = strings.Trim(access, " ,")
 		dsn := y.dsn
 		switch {
-		case bounced && access == "by session":
-			dsn, access = strings.Replace(y.bouncer, "dbname=test", "dbname=sessions", 1), ""
 		case bounced:
 			dsn = y.bouncer
+			for _, by := range []string{"session", "statement"} {
+				if mode, ok := strings.CutSuffix(access, "by "+by); ok {
+					dsn, access = strings.Replace(dsn, "dbname=test", "dbname="+by+"s", 1), strings.TrimSpace(mode)
+				}
+			}
 		default:
 			dsn += " default_transaction_isolation='" + c["isolation"] + "'"
 			if c["rights"] != "owner" {
@@ -257,7 +262,14 @@ func (y *yard) open(t *testing.T, c configuration) *place {
 		if mode := strings.TrimSuffix(access, " direct"); mode != "direct" && mode != "" {
 			dsn += " default_query_exec_mode=" + mode
 		}
-		p.db = openDB("pgx", dsn)
+		p.again = func() *stdsql.DB {
+			db := openDB("pgx", dsn)
+			if alone {
+				db.SetMaxOpenConns(1)
+			}
+			return db
+		}
+		p.db = p.again()
 	case "mariadb":
 		dsn := y.dsn + "?tx_isolation='" + c["isolation"] + "'"
 		if c["access"] != "direct" {
@@ -564,7 +576,7 @@ func tryType[T any](t *testing.T, y *yard, p *place, c configuration, set func(*
 		j.refused = err
 		return j
 	}
-	k := &contractOf[T]{ctx: ctx, d: d, y: y, p: p, c: c, v: v}
+	k := &contractOf[T]{ctx: ctx, d: d, opts: o, y: y, p: p, c: c, v: v}
 	func() {
 		defer func() {
 			if r := recover(); r != nil && r != errGivenUp {
@@ -626,6 +638,7 @@ func (c configuration) suspect(db string) string {
 type contractOf[T any] struct {
 	ctx    context.Context
 	d      *Driver[T]
+	opts   *Options[T]
 	y      *yard
 	p      *place
 	c      configuration
@@ -791,6 +804,16 @@ func (k *contractOf[T]) lives() {
 func (k *contractOf[T]) besides() {
 	const workers, each = 4, 40
 	var group errgroup.Group
+	var all [2 * workers]*Driver[T]
+	for i := range all {
+		if all[i] = k.d; k.p.again != nil && strings.HasSuffix(k.c["access"], "one connection") {
+			var err error
+			if all[i], err = New(k.p.again(), databases[k.y.name].dialect, k.p.table, k.opts); err != nil {
+				k.errorf("New: %v", err)
+				return
+			}
+		}
+	}
 	for w := range workers {
 		for i := range each / 4 {
 			if !k.bear("Upsert", k.store.Upsert(k.ctx, k.key(fmt.Sprintf("beside%d-%d", w, i)), k.v(i))) {
@@ -799,7 +822,7 @@ func (k *contractOf[T]) besides() {
 		}
 		group.Go(func() error {
 			for i := range each {
-				if err := k.store.Delete(k.ctx, k.key(fmt.Sprintf("absent%d-%d", w, i))); err != nil {
+				if err := all[w].Delete(k.ctx, k.key(fmt.Sprintf("absent%d-%d", w, i))); err != nil {
 					return err
 				}
 			}
@@ -808,8 +831,8 @@ func (k *contractOf[T]) besides() {
 		group.Go(func() error {
 			for i := range each {
 				i %= each / 4
-				if v, err := k.store.Get(k.ctx, k.key(fmt.Sprintf("beside%d-%d", w, i))); err != nil || !k.same(v, i) {
-					return fmt.Errorf("Get of a record that nobody deletes: %+v, %w", v, err)
+				if e, err := all[workers+w].Get(k.ctx, k.key(fmt.Sprintf("beside%d-%d", w, i))); err != nil || !k.same(e.Value, i) {
+					return fmt.Errorf("Get of a record that nobody deletes: %+v, %w", e, err)
 				}
 			}
 			return nil

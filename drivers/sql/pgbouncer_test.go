@@ -21,7 +21,7 @@ import (
 )
 
 // bouncer starts a pgbouncer in front of a schema, and returns its DSN. The database test is pooled
-// by transaction, sessions by session.
+// by transaction, sessions by session, statements by statement.
 func bouncer(t *testing.T, dsn string) string {
 	t.Helper()
 	match := regexp.MustCompile(`^host=(\S+) .*search_path=(\S+)$`).FindStringSubmatch(dsn)
@@ -39,6 +39,7 @@ func bouncer(t *testing.T, dsn string) string {
 	config := filepath.Join(dir, "pgbouncer.ini")
 	err = os.WriteFile(config, fmt.Appendf(nil, `[databases]
 test = host=%[1]s dbname=postgres user=postgres connect_query='SET search_path TO %[2]s'
+statements = host=%[1]s dbname=postgres user=postgres pool_mode=statement connect_query='SET search_path TO %[2]s'
 sessions = host=%[1]s dbname=postgres user=postgres pool_mode=session pool_size=40 connect_query='SET search_path TO %[2]s'
 [pgbouncer]
 server_reset_query = DEALLOCATE ALL; SET search_path TO %[2]s

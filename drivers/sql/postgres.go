@@ -188,58 +188,78 @@ func (p postgres) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) err
 	return nil
 }
 
-// pooled checks that a connection still has its prepared statements later. In pgbouncer's
-// transaction mode, the server connection released last is used next, whoever prepared statements
-// on it. In pgx's mode describe_exec a statement that another client described in between would be
-// executed without an error, so any pooler is refused.
+// pooled checks that transactions work, and that a connection still has its prepared statements
+// later. In pgbouncer's transaction mode, the server connection released last is used next, whoever
+// prepared statements on it. In pgx's mode describe_exec a statement that another client described
+// in between would be executed without an error, so any pooler is refused. So it is in pgx's default
+// mode if the pool has one connection, by which the poolers' modes look the same.
 func pooled(ctx context.Context, db *stdsql.DB) error {
-	if db.Stats().MaxOpenConnections == 1 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // the pool may allow only one connection
-	defer cancel()
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	if describes, pid := describesFirst(conn); describes {
-		var server uint32
-		if err := conn.QueryRowContext(ctx, "SELECT pg_backend_pid()").Scan(&server); err != nil || server != pid {
-			return &driver.InvalidError{
-				Field: "default_query_exec_mode", Value: "describe_exec, over a pooler", Err: err,
-				Rule: "must be exec, cache_describe or simple_protocol, which send no statement in two trips",
-			}
-		}
-	}
 	// pgx names a statement after its text: another process may have prepared the same one.
-	probe := fmt.Sprintf("SELECT 1 WHERE $1 < %d", 2+rand.Int32())
-	ask := func() error {
-		var one int
-		return conn.QueryRowContext(ctx, probe, 1).Scan(&one)
-	}
-	tx, err := db.BeginTx(ctx, nil)
+	probe := fmt.Sprintf("SELECT pg_backend_pid() WHERE $1 < %d", 2+rand.Int32())
+	var server uint32
+	tx, err := conn.BeginTx(ctx, nil)
 	if err == nil {
-		_, err = tx.ExecContext(ctx, "SELECT 1")
-		err = errors.Join(err, ask(), tx.Rollback())
+		err = errors.Join(tx.QueryRowContext(ctx, probe, 1).Scan(&server), tx.Rollback())
 	}
-	if err == nil {
-		err = ask()
+	if sqlState(err) == "08P01" {
+		return &driver.InvalidError{Field: "connection", Value: "pooled by statement", Rule: "must take transactions: pool_mode must be session or transaction", Err: err}
+	} else if err != nil {
+		return err
 	}
-	var server interface{ SQLState() string }
-	if errors.As(err, &server) && (server.SQLState() == "26000" || server.SQLState() == "42P05") {
+	refuse := func(value string, err error) error {
 		return &driver.InvalidError{
-			Field: "connection", Value: "pooled by transaction", Err: err,
-			Rule: "must keep prepared statements: set default_query_exec_mode to exec, cache_describe or simple_protocol, so that pgx prepares none",
+			Field: "default_query_exec_mode", Value: value, Err: err,
+			Rule: "must be exec, cache_describe or simple_protocol, which send no statement in two trips: a pooler may send each to another server",
 		}
 	}
-	return nil // calls report any other error
+	mode, pid := pgxMode(conn)
+	over := server != pid
+	if over && mode == "describe exec" {
+		return refuse("describe_exec, over a pooler", nil)
+	}
+	if db.Stats().MaxOpenConnections != 1 {
+		within, cancel := context.WithTimeout(ctx, 5*time.Second) // calls may use all other connections
+		defer cancel()
+		ask := func() error { return conn.QueryRowContext(within, probe, 1).Scan(&server) }
+		if tx, err = db.BeginTx(within, nil); err == nil {
+			_, err = tx.ExecContext(within, "SELECT 1")
+			err = errors.Join(err, ask(), tx.Rollback())
+		}
+		if err == nil {
+			err = ask()
+		}
+		if state := sqlState(err); state == "26000" || state == "42P05" {
+			return refuse("one that prepares statements, pooled by transaction", err)
+		} else if within.Err() == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	if over && mode == "cache statement" {
+		return refuse("the default, over a pooler and with one connection", nil)
+	}
+	return nil
 }
 
-// describesFirst reports whether conn is pgx's and describes each statement in one trip and executes
-// it in the next, and returns the ID of its server's process as conn was told it. A pooler tells
-// another. Reflection spares users of other databases an import of pgx.
-func describesFirst(conn *stdsql.Conn) (describes bool, pid uint32) {
+// sqlState returns a server's code for err.
+func sqlState(err error) string {
+	if server, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err); ok {
+		return server.SQLState()
+	}
+	return ""
+}
+
+// pgxMode returns how conn, if it is pgx's, sends statements, and the ID of its server's process as
+// conn was told it. A pooler tells another. Reflection spares users of other databases an import of
+// pgx.
+func pgxMode(conn *stdsql.Conn) (mode string, pid uint32) {
 	_ = conn.Raw(func(c any) error {
 		call := func(of reflect.Value, method string) reflect.Value {
 			if m := of.MethodByName(method); m.IsValid() && m.Type().NumIn() == 0 && m.Type().NumOut() == 1 {
@@ -252,11 +272,11 @@ func describesFirst(conn *stdsql.Conn) (describes bool, pid uint32) {
 		if config.Kind() != reflect.Struct || !config.FieldByName("DefaultQueryExecMode").IsValid() {
 			return nil
 		}
-		describes = fmt.Sprint(config.FieldByName("DefaultQueryExecMode")) == "describe exec"
+		mode = fmt.Sprint(config.FieldByName("DefaultQueryExecMode"))
 		pid = uint32(call(call(own, "PgConn"), "PID").Uint())
 		return nil
 	})
-	return describes, pid
+	return mode, pid
 }
 
 func (postgres) fits(t TimeType, c columnType) bool {

@@ -42,6 +42,7 @@ func New[T any](p *pgxpool.Pool, table string, opts *sql.Options[T]) (*Driver[T]
 		return nil, &driver.InvalidError{Field: "pool", Value: "nil", Rule: "is required"}
 	}
 	db := stdlib.OpenDBFromPool(p)
+	db.SetMaxOpenConns(int(p.Config().MaxConns)) // which Check asks for
 	d, err := sql.Over(db, pool{runner[*pgxpool.Pool]{p}, int(p.Config().MaxConns)}, sql.PostgreSQL, table, opts)
 	if err != nil {
 		_ = db.Close()

@@ -356,3 +356,26 @@ func BenchmarkReads(b *testing.B) {
 		}
 	}
 }
+
+// TestOneConnection: Check of a pool of one connection waits for no second one.
+func TestOneConnection(t *testing.T) {
+	_, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
+	pool, err := pgxpool.New(t.Context(), dsn+" pool_max_conns=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	d, err := pgxsql.New[string](pool, "one", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	if err := d.EnsureTable(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // less than it waits for a connection that others use
+	defer cancel()
+	if err := d.Check(ctx, time.Hour); err != nil {
+		t.Errorf("Check: %v", err)
+	}
+}
