@@ -2,6 +2,7 @@ package slidingttl_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -192,6 +193,51 @@ func TestTighteningLowersNoConflictsRecord(t *testing.T) {
 		}
 		if e := stored(t, under, "k"); e.ExpiresAt < instant(time.Now()).Add(loose30d.IdleGrace) {
 			t.Errorf("what the conflict handed back was lowered to %v", e.ExpiresAt.Sub(instant(time.Now())))
+		}
+	})
+}
+
+// Promise 7: nor does a touch that waited for that one lower it, before it has read it.
+func TestPendingTouchLowersNoConflictsRecord(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		was, is := open(t, under, loose30d, nil), open(t, d, tight1d, &slidingttl.Options[int]{Touches: slidingttl.Background})
+		must(t, was.Insert(t.Context(), "k", 1))
+		time.Sleep(time.Hour)
+		get := func() {
+			_, err := is.Get(t.Context(), "k")
+			must(t, err)
+		}
+		var mu sync.Mutex // guards down and ops
+		down := true
+		var ops []string
+		wait := once("get", func() {
+			go get()
+			time.Sleep(50 * time.Millisecond)
+		})
+		raise := once("touch", func() { must(t, was.Upsert(t.Context(), "k", 2)) })
+		d.before = func(_ context.Context, op, _ string) error {
+			mu.Lock()
+			counts := !down
+			if counts {
+				ops = append(ops, op)
+			}
+			fails := down && op == "touch"
+			down = down && !fails
+			mu.Unlock()
+			switch {
+			case fails:
+				return errDown
+			case counts:
+				wait(op)
+				raise(op)
+			}
+			return nil
+		}
+		get()
+		time.Sleep(10 * time.Second) // the touch that failed reads again, and another read comes meanwhile
+		if want := []string{"get", "get", "touch", "get", "touch"}; !slices.Equal(ops, want) {
+			t.Errorf("calls %v, want %v", ops, want)
 		}
 	})
 }

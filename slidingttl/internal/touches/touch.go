@@ -254,7 +254,8 @@ func (t *Touches) landed(n *touch, o Outcome) {
 			t.end(p, shared)
 		case o.Err != nil || o.result == none: // this says nothing of p's record
 		case o.Was == p.Was || o.Replaced == p.Was:
-			p.Was, p.readFirst = o.Meta, t.ByValue
+			// What a conflict handed back nobody has read, and p may not lower it.
+			p.Was, p.readFirst = o.Meta, t.ByValue || o.result != Written && o.Meta != p.Was
 			t.reorder(p)
 		default:
 			p.readFirst = true // its access may have read a later expiry than this touch wrote
