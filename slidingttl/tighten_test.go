@@ -236,6 +236,8 @@ func TestPendingTouchLowersNoConflictsRecord(t *testing.T) {
 		}
 		get()
 		time.Sleep(10 * time.Second) // the touch that failed reads again, and another read comes meanwhile
+		mu.Lock()
+		defer mu.Unlock()
 		if want := []string{"get", "get", "touch", "get", "touch"}; !slices.Equal(ops, want) {
 			t.Errorf("calls %v, want %v", ops, want)
 		}
