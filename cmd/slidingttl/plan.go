@@ -29,6 +29,8 @@ type planned struct {
 	ArchiveGB    float64 `json:"archive_gb_a_month"` // that it grows by, as stored, before compression
 	ArchiveMoney float64 `json:"archive_cost_a_month"`
 
+	ByKey []*planned `json:"by_key,omitempty"` // for each policy of --policy-for, as if all keys had it
+
 	BySlack []bySlack `json:"by_slack,omitempty"` // with the policy's slack and others; empty with promote
 }
 
@@ -51,7 +53,10 @@ func (a *app) plan() *cobra.Command {
 A key that is read every g on average, at random, is touched at the first read after its
 slack S has passed: about every S + g. Without slack each read in a later second is a
 touch. With "promote" a key is touched once in its life. By --skew some keys
-are read more than others, and cost less a read. docs/capacity.md has the formula.`,
+are read more than others, and cost less a read. docs/capacity.md has the formula.
+
+With --policy-for it tells the same for each policy that the file names, as if all keys had it:
+how many keys a pattern has, only a store knows.`,
 		Example: `  slidingttl plan --policy "idle 30d, max 90d, slack 3d" --keys 5e7 --reads 20000 --size 1024 --price 0.625`,
 		RunE: under.run(func(_ *cobra.Command, _ []string, p slidingttl.Policy) error {
 			if err := w.validate(); err != nil {
@@ -61,10 +66,18 @@ are read more than others, and cost less a read. docs/capacity.md has the formul
 			if err != nil {
 				return err
 			}
+			for _, other := range under.others {
+				o, err := w.plan(other)
+				if err != nil {
+					return err
+				}
+				o.BySlack = nil
+				r.ByKey = append(r.ByKey, o)
+			}
 			return errors.Join(a.print(r), a.draw("", r))
 		}),
 	}
-	under.one(c, "", "the policy")
+	under.flags(c, "", "the policy")
 	c.Flags().Float64Var(&w.Keys, "keys", 0, "keys in use")
 	c.Flags().Float64Var(&w.Reads, "reads", 0, "reads a second, of all keys together")
 	c.Flags().Float64Var(&w.Skew, "skew", 0, "exponent of Zipf's law by which keys are read; 0: all alike")
@@ -145,6 +158,9 @@ func (r *planned) String() string {
 	fmt.Fprintf(&b, "\nan archive of the dead\n  deaths a second       %.1f\n  GB more in 30 days    %.1f, before compression", r.Deaths, r.ArchiveGB)
 	if r.ArchiveMoney > 0 {
 		fmt.Fprintf(&b, "\n  cost of keeping them  %.2f a month", r.ArchiveMoney)
+	}
+	for _, other := range r.ByKey {
+		b.WriteString("\n\nif all keys had another policy\n" + other.String())
 	}
 	return b.String()
 }

@@ -22,18 +22,12 @@ type policyFlags struct {
 
 	all     slidingttl.Policy
 	byKey   func(key string) slidingttl.Policy // nil: all is for all keys
+	others  []slidingttl.Policy                // those of byKey besides all, each once
 	longest time.Duration                      // of all policies
 	about   string                             // names the policies by key in a checkpoint
 }
 
 func (p *policyFlags) flags(c *cobra.Command, prefix, what string) {
-	p.one(c, prefix, what)
-	c.Flags().StringVar(&p.patterns, prefix+"policy-for", "", "`file` of names in --"+prefix+`policy-file by key, {"acme:*": "web"}; --`+prefix+"policy-name is for the other keys")
-	_ = c.MarkFlagFilename(prefix+"policy-for", "json")
-}
-
-// one is the flags of one policy.
-func (p *policyFlags) one(c *cobra.Command, prefix, what string) {
 	p.prefix = prefix
 	c.Flags().StringVar(&p.text, prefix+"policy", "", what+` as text: "idle 30d, max 90d, slack 3d"`)
 	c.Flags().StringVar(&p.file, prefix+"policy-file", "", what+" from the policy `file` that a service uses")
@@ -42,6 +36,8 @@ func (p *policyFlags) one(c *cobra.Command, prefix, what string) {
 	c.MarkFlagsMutuallyExclusive(prefix+"policy", prefix+"policy-file")
 	c.MarkFlagsOneRequired(prefix+"policy", prefix+"policy-file")
 	c.MarkFlagsRequiredTogether(prefix+"policy-file", prefix+"policy-name")
+	c.Flags().StringVar(&p.patterns, prefix+"policy-for", "", "`file` of names in --"+prefix+`policy-file by key, {"acme:*": "web"}; --`+prefix+"policy-name is for the other keys")
+	_ = c.MarkFlagFilename(prefix+"policy-for", "json")
 }
 
 // run is what a command runs that does op under the policy.
@@ -161,6 +157,9 @@ func (p *policyFlags) readPatterns(f *policyfile.File) error {
 			read.keys[start] = place
 		}
 		read.policies = append(read.policies, policy)
+		if policy != p.all && !slices.Contains(p.others, policy) {
+			p.others = append(p.others, policy)
+		}
 		p.longest = max(p.longest, policy.Longest())
 		_, _ = fmt.Fprintf(sum, "%q %s\n", pattern, policy)
 	}

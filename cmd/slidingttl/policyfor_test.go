@@ -46,6 +46,11 @@ func TestPolicyFor(t *testing.T) {
 	contains(t, out, "alive")
 	out, _ = command(t, 0, append([]string{"diff", uri, "--rate", "0", "--to-policy", "idle 30d, max 90d"}, "--from-policy-file", policies, "--from-policy-name", "mobile", "--from-policy-for", byKey)...)
 	contains(t, out, "from idle 30d, max 90d, and others by key to idle 30d, max 90d", "sooner 1 ", "later 250 ")
+	out, _ = command(t, 0, append([]string{"plan", "--keys", "1e6", "--reads", "1000"}, under...)...)
+	contains(t, out, "plan for idle 30d, max 90d", "if all keys had another policy plan for idle 60d, max 90d", "another policy plan for idle 30m, max 12h")
+	if n := strings.Count(out, "plan for"); n != 3 {
+		t.Errorf("%d plans of three policies:\n%s", n, out)
+	}
 
 	place := filepath.Join(dir, "place.json")
 	_, _ = command(t, 0, append([]string{"audit", uri, "--rate", "0", "--checkpoint", place}, under...)...)
