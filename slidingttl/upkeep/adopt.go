@@ -215,19 +215,19 @@ const (
 
 // drawn returns a created_at for key, drawn from the spread before now.
 func (a *adopter[T]) drawn(key string, t *terms, now driver.Instant) driver.Instant {
-	w := t.policy.MaxLifetime - t.policy.IdleGrace
+	w := t.MaxLifetime - t.IdleGrace
 	switch {
 	case a.opts.Spread != 0:
 		w = min(w, a.opts.Spread)
-	case t.policy.MaxLifetime == slidingttl.NoCap:
-		w = t.policy.IdleGrace
+	case t.MaxLifetime == slidingttl.NoCap:
+		w = t.IdleGrace
 	}
 	return max(1, now-driver.Instant(share(key, saltCreated)*float64(w.Milliseconds())))
 }
 
 // expiry returns the expiry to write when key is adopted.
 func (a *adopter[T]) expiry(key string, m driver.Meta, t *terms, created, now driver.Instant) driver.Instant {
-	e := plus(plus(now, t.idle), driver.Instant(share(key, saltExpiry)*float64(t.slack)))
+	e := now.Add(t.IdleGrace).Plus(driver.Instant(share(key, saltExpiry) * float64(t.Slack.Milliseconds())))
 	e = min(e, t.limit(created)).RoundUp(a.d.Resolution())
 	if m.ExpiresAt != 0 && m.ExpiresAt < e {
 		return m.ExpiresAt

@@ -233,7 +233,7 @@ func (a *audited) report(j *judge, o *LookOptions) *AuditReport {
 		Faults:   a.Faults,
 		Kinds:    a.Kinds,
 		Examples: a.Examples,
-		Calendar: a.Dying.calendar(stepOf(j.all.policy), j.now()),
+		Calendar: a.Dying.calendar(stepOf(j.all.Policy), j.now()),
 		Bytes:    a.Bytes,
 	}
 	for s := range states {

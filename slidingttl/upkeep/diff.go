@@ -154,16 +154,16 @@ func (t *terms) read(l driver.Life, now driver.Instant) driver.Instant {
 	if created == 0 {
 		created = now // it is adopted
 	}
-	return t.policy.Expiry(created, now)
+	return t.Expiry(created, now)
 }
 
 // window is a time in which a record with slack is touched at most once. Its expiry shows
 // whether it was.
-func (t *terms) window() time.Duration { return max(min(t.policy.Slack, day), 0) }
+func (t *terms) window() time.Duration { return max(min(t.Slack, day), 0) }
 
 // touchesADay returns what a record of life l adds to the touches a day.
 func (t *terms) touchesADay(l driver.Life, now driver.Instant) float64 {
-	written := l.ExpiresAt - t.idle - t.slack // if the expiry is not the cap
+	written := l.ExpiresAt.Add(-t.IdleGrace).Add(-t.Slack) // if the expiry is not the cap
 	w := driver.Instant(0).Add(t.window())
 	if w == 0 {
 		w = driver.Instant(0).Add(day)
@@ -179,7 +179,7 @@ func touchesAfter(old, new *terms, touches float64, n int64) float64 {
 	if touches == 0 || n == 0 {
 		return 0
 	}
-	slackDays := func(t *terms) float64 { return t.policy.Slack.Hours() / 24 }
+	slackDays := func(t *terms) float64 { return t.Slack.Hours() / 24 }
 	// A record is touched by the first read after its slack has passed. The gap between
 	// the two is the same under both policies.
 	gap := max(0, float64(n)/touches-slackDays(old))
@@ -195,7 +195,7 @@ func (d *diffed) report(before, after *judge, o *LookOptions) *DiffReport {
 	}
 	clusters := slices.Collect(maps.Values(d.Clusters))
 	all := shares(d.Counts[:skipped], fates, clusters)
-	from, to, now := before.all.policy, after.all.policy, before.now()
+	from, to, now := before.all.Policy, after.all.Policy, before.now()
 	r := &DiffReport{
 		Totals:        d.Totals,
 		From:          before.policies(),

@@ -49,34 +49,15 @@ func (s *State) UnmarshalText(text []byte) error {
 	return invalid("state", fmt.Sprintf("%d bytes", len(text)), "must be one of upkeep's states")
 }
 
-// terms has a policy's durations as instants, to judge records by.
-type terms struct {
-	policy      slidingttl.Policy
-	idle, slack driver.Instant
-	most        driver.Instant
-	reach       driver.Instant // the longest time from now to an expiry under the policy
-}
+// terms is a policy to judge records by.
+type terms struct{ slidingttl.Policy }
 
-func termsOf(p slidingttl.Policy) terms {
-	t := terms{
-		policy: p,
-		idle:   driver.Instant(0).Add(p.IdleGrace),
-		slack:  driver.Instant(0).Add(p.Slack),
-		most:   driver.Instant(0).Add(p.MaxLifetime),
+// reach returns the latest expiry that the policy has at now, before the cap.
+func (t *terms) reach(now driver.Instant) driver.Instant {
+	if t.Promote {
+		return driver.MaxInstant
 	}
-	t.reach = t.idle.Add(max(p.Slack, p.MaxSlack))
-	if p.Promote {
-		t.reach = driver.MaxInstant
-	}
-	return t
-}
-
-// plus returns i + d for a d that is not negative, and MaxInstant on overflow.
-func plus(i, d driver.Instant) driver.Instant {
-	if sum := i + d; sum >= i {
-		return sum
-	}
-	return driver.MaxInstant
+	return now.Add(t.IdleGrace).Add(max(t.Slack, t.MaxSlack))
 }
 
 // limit returns the cap of a record created at created.
@@ -84,7 +65,7 @@ func (t *terms) limit(created driver.Instant) driver.Instant {
 	if created == 0 {
 		return driver.MaxInstant
 	}
-	return plus(created, t.most)
+	return t.Cap(created)
 }
 
 // death returns when a record with life l dies if it is not read; MaxInstant: never.
@@ -109,7 +90,7 @@ func newJudge(p slidingttl.Policy, s driver.Scanner, o *Options) (*judge, error)
 		return nil, err
 	}
 	j := judgeOf(s, o)
-	j.all, j.policyFor = termsOf(p), o.PolicyFor
+	j.all, j.policyFor = terms{p}, o.PolicyFor
 	return j, nil
 }
 
@@ -131,8 +112,7 @@ func (j *judge) terms(key string) (*terms, error) {
 	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("Options.PolicyFor: %w", err)
 	}
-	t := termsOf(p)
-	return &t, nil
+	return &terms{p}, nil
 }
 
 // state returns the State of r at now, under t.
@@ -152,7 +132,7 @@ func (j *judge) state(r *driver.Scanned, t *terms, now driver.Instant) State {
 		return NoCreatedAt
 	case r.ExpiresAt == 0:
 		return NeverExpires
-	case r.ExpiresAt > plus(min(plus(now, t.reach), limit), j.skew):
+	case r.ExpiresAt > min(t.reach(now), limit).Plus(j.skew):
 		return Beyond
 	}
 	return Slides
@@ -165,7 +145,7 @@ func (j *judge) about(more string) string {
 
 // policies names what records are judged by.
 func (j *judge) policies() string {
-	s := j.all.policy.String()
+	s := j.all.String()
 	if j.policyFor != nil {
 		s += ", and others by key"
 	}

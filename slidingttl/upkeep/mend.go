@@ -133,7 +133,7 @@ func (m *mender[T]) mend(ctx context.Context, r *record) (one MendReport, err er
 func (m *mender[T]) mendUnit(ctx context.Context, r *record) (one MendReport, err error) {
 	doubt, unit := "", Unit("")
 	plan := func(was driver.Meta) (driver.Life, bool, error) {
-		if doubt, unit = Doubt(was.Life, plus(m.judge.now(), m.judge.skew)); unit == "" || unit != m.unit {
+		if doubt, unit = Doubt(was.Life, m.judge.now().Plus(m.judge.skew)); unit == "" || unit != m.unit {
 			return was.Life, false, nil
 		}
 		return driver.Life{CreatedAt: unit.millis(was.CreatedAt), ExpiresAt: was.ExpiresAt}, true, nil

@@ -67,6 +67,6 @@ func Doubt(l driver.Life, last driver.Instant) (what string, created Unit) {
 
 // implausible is what Doubt finds in l at now, when clocks may be apart by j.skew.
 func (j *judge) implausible(l driver.Life, now driver.Instant) string {
-	what, _ := Doubt(l, plus(now, j.skew))
+	what, _ := Doubt(l, now.Plus(j.skew))
 	return what
 }
