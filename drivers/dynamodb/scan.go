@@ -69,9 +69,10 @@ func parseMark(c driver.Cursor) (m mark, err error) {
 	return m, err
 }
 
-// Segments implements driver.Scanner: up to a million segments of a parallel scan, without a
-// request, but with one DescribeTable for Options.ScanIndex with ScanSizes. A hash of its partition
-// key decides an item's segment. It needs a client that is a ScanClient, and Options.KeyOf where that
+// Segments implements driver.Scanner: up to a million segments of a parallel scan.
+//
+// It sends no request, but one DescribeTable for Options.ScanIndex with ScanSizes. A hash of its
+// partition key decides an item's segment. It needs a client that is a ScanClient, and Options.KeyOf where that
 // is required.
 func (d *Driver[T]) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
 	cursors, err := d.segments(n)
