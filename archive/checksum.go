@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"math"
+
+	"github.com/slidingttl/slidingttl/archive/internal/uncached"
 )
 
-// checkSum reads a whole file and compares its hash with the one in its name.
+// checkSum reads a whole file, past every cache, and compares its hash with the one in its name.
 func checkSum(ctx context.Context, b Bucket, f File) error {
-	return (&section{ctx: ctx, bucket: b, name: f.Name}).checkSum(f)
+	return (&section{ctx: uncached.Context(ctx), bucket: b, name: f.Name}).checkSum(f)
 }
 
 func (s *section) checkSum(f File) error {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/slidingttl/slidingttl/archive/internal/uncached"
 )
 
 // mergeRoom bounds the memory for files that are merged at once, in bytes.
@@ -84,6 +86,9 @@ func (h *head) open(ctx context.Context, check bool) error {
 // load opens a file. It reads a small one whole.
 func (h *head) load(ctx context.Context, check bool) (*section, *index, error) {
 	s := &section{ctx: ctx, bucket: h.bucket, name: h.file.Name}
+	if check {
+		s.ctx = uncached.Context(ctx)
+	}
 	if h.file.Size <= wholeFile {
 		content := make([]byte, h.file.Size)
 		if n, err := s.ReadAt(content, 0); int64(n) < h.file.Size {
@@ -99,6 +104,7 @@ func (h *head) load(ctx context.Context, check bool) (*section, *index, error) {
 			return nil, nil, err
 		}
 	}
+	s.ctx = ctx
 	i, err := openFile(s, h.file)
 	return s, i, err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/archive/internal/uncached"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -106,6 +107,9 @@ func (b *Bucket) ReadAt(ctx context.Context, name string, p []byte, off int64) (
 		read := b.whole
 		if plain, _ := split(name); path.Ext(plain) == ".parquet" || strings.HasPrefix(path.Base(plain), "_merged-") { // data files never change
 			read = func(ctx context.Context, name string) ([]byte, error) { return b.cache.get(ctx, name, b.whole) }
+			if off == 0 && uncached.Asked(ctx) { // they can be damaged
+				b.cache.drop(name)
+			}
 		}
 		content, err := read(ctx, name)
 		if err != nil {

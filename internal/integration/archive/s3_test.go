@@ -565,3 +565,42 @@ func TestEncryptedWorkName(t *testing.T) {
 		t.Errorf("%d files are downloaded %d times", files, n)
 	}
 }
+
+// TestDamagedLater: objects of an encrypted archive that are damaged after this process has read them are no longer
+// believed: not by Verify, not by a Writer that is handed their batch again, and not by Compact.
+func TestDamagedLater(t *testing.T) {
+	options := encrypting(t, &keyService{first: make(chan keyRequest, 1)})
+	for what, do := range map[string]func(archive.Bucket) error{
+		"verify":  func(b archive.Bucket) error { _, err := archive.NewReader(b).Verify(t.Context(), nil); return err },
+		"compact": func(b archive.Bucket) error { _, err := archive.Compact(t.Context(), b, nil); return err },
+		"write": func(b archive.Bucket) error {
+			w, err := archive.NewWriter(b, &archive.WriterOptions{Now: func() time.Time { return noon.AddDate(0, 0, 7) }})
+			if err != nil {
+				return err
+			}
+			return w.Write(t.Context(), batch(0, 300, 0))
+		},
+	} {
+		c, name := fake(t)
+		b := bucketOf(t, c, name, options)
+		fill(t, b)
+		read(t, b)
+		for i := range b.List(t.Context(), "day=2026-11-22/batch-") {
+			out, err := c.GetObject(t.Context(), &awss3.GetObjectInput{Bucket: &name, Key: &i.Name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			content, err := io.ReadAll(out.Body)
+			if err := errors.Join(err, out.Body.Close()); err != nil {
+				t.Fatal(err)
+			}
+			content[len(content)/2] ^= 1
+			if _, err := c.PutObject(t.Context(), &awss3.PutObjectInput{Bucket: &name, Key: &i.Name, Metadata: out.Metadata, Body: bytes.NewReader(content)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := do(b); !errors.Is(err, archive.ErrCorrupt) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
