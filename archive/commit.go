@@ -10,11 +10,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"maps"
 	"path"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -67,10 +67,10 @@ func commit(ctx context.Context, b Bucket, m *Manifest, c change) error {
 //
 // It also moves files that are due for another storage class. It keeps locked files, and
 // returns a *LockedError for them. It makes m what it is by a listing just before the removal: m may
-// be old, and Repair may have made files count again. If m is not that of the manifest file with the
-// number read, whose files the caller has just read or written, sweep reads them before it removes any.
-func sweep(ctx context.Context, b Bucket, m *Manifest, read int) error {
-	var locked *LockedError
+// be old, and Repair may have made files count again. It removes those of own first, the files by name that the
+// caller has written without success or has replaced, and reads the files that count before it removes any other.
+func sweep(ctx context.Context, b Bucket, m *Manifest, own map[string]bool) error {
+	var locked error
 	absent := map[string]error{}
 	again := len(m.garbage) > 0
 	for _, f := range m.Files {
@@ -79,8 +79,8 @@ func sweep(ctx context.Context, b Bucket, m *Manifest, read int) error {
 		}
 		again = true
 		err := b.Rename(ctx, f.Name, f.own())
-		if l, ok := errors.AsType[*LockedError](err); ok { // it has its own name too
-			locked = l.with(locked)
+		if errors.Is(err, ErrLocked) { // it has its own name too
+			locked = withLocked(locked, err)
 		} else if errors.Is(err, fs.ErrNotExist) { // another operation renamed or removed it
 			absent[f.Name] = err
 		} else if err != nil {
@@ -100,26 +100,56 @@ func sweep(ctx context.Context, b Bucket, m *Manifest, read int) error {
 			return fmt.Errorf("%s is listed, and the bucket cannot rename it: %v", f.Name, err) // not fs.ErrNotExist: that would pass for a change by another operation
 		}
 	}
-	if m.number != read {
-		if err := m.checkSums(ctx, b); err != nil {
-			return err
-		}
+	err = m.remove(ctx, b, func(f File) bool { return own[f.Name] })
+	if err != nil && !errors.Is(err, ErrLocked) {
+		return err
 	}
+	locked = withLocked(locked, err)
+	if err := m.guard(ctx, b, own); err != nil {
+		return err
+	}
+	err = m.remove(ctx, b, func(f File) bool { return !own[f.Name] })
+	if err != nil && !errors.Is(err, ErrLocked) {
+		return err
+	}
+	return withLocked(locked, err)
+}
+
+// withLocked returns one *LockedError for two, of which each may be nil.
+func withLocked(one, other error) error {
+	o, _ := errors.AsType[*LockedError](one)
+	if l, ok := errors.AsType[*LockedError](other); ok {
+		return l.with(o)
+	}
+	return one
+}
+
+// remove removes those of the files that do not count that is chooses, but for merged files made for a later manifest
+// file: an operation may be about to commit them. It returns one *LockedError for all that are locked.
+func (m *Manifest) remove(ctx context.Context, b Bucket, is func(File) bool) error {
 	remove := b.Remove
 	if d, ok := b.(*Directory); ok {
 		remove = d.unlink // syncDay below syncs the directory once for all files
 	}
-	var mu sync.Mutex // guards locked
-	g, ctx := errgroup.WithContext(ctx)
+	var mu sync.Mutex
+	var locked error             // guarded by mu
+	removed := map[string]bool{} // guarded by mu
+	g, to := errgroup.WithContext(ctx)
 	g.SetLimit(lookups)
-	for f := range m.swept() {
+	for _, f := range m.garbage {
+		if m.ahead(f) || !is(f) {
+			continue
+		}
 		g.Go(func() error {
-			err := remove(ctx, f.Name)
-			if l, ok := errors.AsType[*LockedError](err); ok {
-				mu.Lock()
-				locked = l.with(locked)
-				mu.Unlock()
+			err := remove(to, f.Name)
+			mu.Lock()
+			defer mu.Unlock()
+			if errors.Is(err, ErrLocked) {
+				locked = withLocked(locked, err)
 				return nil
+			}
+			if err == nil {
+				removed[f.Name] = true
 			}
 			return err
 		})
@@ -127,55 +157,55 @@ func sweep(ctx context.Context, b Bucket, m *Manifest, read int) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	if locked != nil {
-		return locked
-	}
-	if len(m.garbage) == 0 {
-		return nil
-	}
-	return syncDay(b, m.Day)
-}
-
-// swept yields the files that do not count, but for merged files made for a later manifest file: an
-// operation may be about to commit them.
-func (m *Manifest) swept() iter.Seq[File] {
-	return func(yield func(File) bool) {
-		for _, f := range m.garbage {
-			if !m.ahead(f) && !yield(f) {
-				return
-			}
+	if len(removed) > 0 {
+		m.garbage = slices.DeleteFunc(slices.Clone(m.garbage), func(f File) bool { return removed[f.Name] })
+		if err := syncDay(b, m.Day); err != nil {
+			return err
 		}
 	}
+	return locked
 }
 
-// checkSums reads the files that count, if sweep would remove one: those that it would remove may have
-// the only whole copies of what is damaged.
-func (m *Manifest) checkSums(ctx context.Context, b Bucket) error {
+// guard reads the files that count, if there is a file that does not and that is none of own: a run that was killed has
+// left it, or another operation is at work. What counts may be damaged, and the other file have the only whole copy. Files
+// that are locked need no guard.
+func (m *Manifest) guard(ctx context.Context, b Bucket, own map[string]bool) error {
+	var found atomic.Bool
 	l, locks := b.(Locker)
-	for f := range m.swept() {
-		if locks && errors.Is(l.Removable(ctx, f.Name), ErrLocked) {
+	var g errgroup.Group
+	g.SetLimit(lookups)
+	for _, f := range m.garbage {
+		if own[f.Name] {
 			continue
 		}
-		whole, wrong := map[string]bool{}, map[string]error{}
-		for _, f := range m.Files {
-			err := checkSum(ctx, b, f)
-			if err != nil && !errors.Is(err, ErrCorrupt) {
-				return err
+		g.Go(func() error {
+			if !found.Load() && (!locks || !errors.Is(l.Removable(ctx, f.Name), ErrLocked)) {
+				found.Store(true)
 			}
-			whole[f.Name], wrong[f.Name] = err == nil, err
-		}
-		for _, f := range m.Files {
-			if !whole[f.Name] && !copied(f, m.Files, whole) {
-				return wrong[f.Name]
-			}
-		}
+			return nil
+		})
+	}
+	if _ = g.Wait(); !found.Load() { // no function fails
 		return nil
+	}
+	whole, wrong := map[string]bool{}, map[string]error{}
+	for _, f := range m.Files {
+		err := checkSum(ctx, b, f)
+		if err != nil && !errors.Is(err, ErrCorrupt) {
+			return err
+		}
+		whole[f.Name], wrong[f.Name] = err == nil, err
+	}
+	for _, f := range m.Files {
+		if !whole[f.Name] && !copied(f, m.Files, whole) {
+			return wrong[f.Name]
+		}
 	}
 	return nil
 }
 
 // ahead reports whether f is a merged file for the next manifest file. The operation that wrote it may be about
-// to commit it, or was killed. Only after that manifest file does sweep remove it.
+// to commit it, or was killed. Only after that manifest file is it removed.
 func (m *Manifest) ahead(f File) bool { return f.Merged && f.number > m.number }
 
 // without returns the merged files of m that are not among gone, and the marks of gone.

@@ -48,8 +48,8 @@ func (r *CompactReport) String() string {
 // that. The next run removes what a crash left behind. Files that the Bucket may not remove
 // yet ([ErrLocked]) stay, and a later run removes them.
 //
-// A corrupt file is left unchanged. The other files of its day are merged, unless a run that was killed left files
-// there: these may have what is damaged, and the day stays as it is until [Repair]. Other days
+// A corrupt file is left unchanged. The other files of its day are merged, unless a run that was killed, or is under way,
+// left files there: these may have what is damaged, and the day stays as it is until [Repair]. Other days
 // are compacted. The error is joined to the error that is returned. Files with columns of
 // one name and different types are not merged.
 func Compact(ctx context.Context, b Bucket, opts *CompactOptions) (*CompactReport, error) {
@@ -94,12 +94,13 @@ type compactor struct {
 func (c *compactor) day(ctx context.Context, m Manifest) error {
 	left := map[string]bool{} // files that cannot be merged
 	var corrupt []error
-	merged, written := false, 0 // the last manifest file of this Compact
+	own := map[string]bool{} // files that this Compact has replaced, or has written without success
+	merged := false
 	for tries := 0; tries < attempts; {
 		if m.err != nil {
 			return errors.Join(append(corrupt, m.err)...)
 		}
-		err := sweep(ctx, c.bucket, &m, written)
+		err := sweep(ctx, c.bucket, &m, own)
 		if gone(err) {
 			tries++
 			if m, err = c.catalog.manifest(ctx, m.Day); err != nil {
@@ -118,7 +119,7 @@ func (c *compactor) day(ctx context.Context, m Manifest) error {
 		corrupt = append(corrupt, wrong)
 		merge := err == nil && len(heads) > 1 && m.choose(left) != nil // nil: all that is new is damaged
 		if merge {
-			err = c.merge(ctx, &m, heads, columns, left)
+			err = c.merge(ctx, &m, heads, columns, left, own)
 		} else {
 			for _, h := range heads {
 				h.close()
@@ -129,12 +130,9 @@ func (c *compactor) day(ctx context.Context, m Manifest) error {
 			tries++
 		case err != nil:
 			return errors.Join(append(corrupt, err)...)
-		case merge:
-			written = m.number + 1
-			if !merged {
-				c.report.Merged++
-				merged = true
-			}
+		case merge && !merged:
+			c.report.Merged++
+			merged = true
 		}
 		if m, err = c.catalog.manifest(ctx, m.Day); err != nil {
 			return err
@@ -178,14 +176,16 @@ func agree(columns, more map[string]ColumnType) bool {
 	return true
 }
 
-// merge replaces open files by new ones with the same records, and closes them.
-func (c *compactor) merge(ctx context.Context, m *Manifest, heads []*head, columns map[string]ColumnType, left map[string]bool) error {
+// merge replaces open files by new ones with the same records, and closes them. It adds the former, or after an error the
+// latter, to own.
+func (c *compactor) merge(ctx context.Context, m *Manifest, heads []*head, columns map[string]ColumnType, left, own map[string]bool) error {
 	var files []File
 	for _, h := range heads {
 		files = append(files, h.file)
 	}
 	into, err := output(ctx, c.bucket, m, columns, merged(ctx, heads, nil))
 	if err != nil {
+		written(own, into)
 		return err
 	}
 	rest := -len(files) // files for other rounds
@@ -199,6 +199,7 @@ func (c *compactor) merge(ctx context.Context, m *Manifest, heads []*head, colum
 	full := rest > 0 && len(into) >= len(files) // another round with them would write as many
 	next.merged = rest == 0 || full && rest == 1 || m.merged && len(next.marks) == 0
 	if err := commit(ctx, c.bucket, m, next); err != nil {
+		written(own, into)
 		return err
 	}
 	for _, f := range into {
@@ -209,6 +210,7 @@ func (c *compactor) merge(ctx context.Context, m *Manifest, heads []*head, colum
 	for _, f := range files {
 		c.report.Rows += f.Rows
 		c.report.Dropped += f.Rows
+		own[f.Name] = true
 	}
 	for _, f := range into {
 		c.report.Dropped -= f.Rows

@@ -47,7 +47,7 @@ type ForgetReport struct {
 	Found
 	NoValue  int64    `json:"no_value"`           // records without a value in Selection.Column: they stay
 	Keyless  int64    `json:"keyless,omitempty"`  // records of the Quarantine without a key: no key or prefix selects them
-	Left     *int64   `json:"left,omitempty"`     // records found by a second pass over all days: a source archived them meanwhile; nil: none was made
+	Left     *int64   `json:"left,omitempty"`     // records found by a second pass over all days, but for those in Problems: a source archived them meanwhile; nil: none was made
 	Problems []string `json:"problems,omitempty"` // the lines of the error: what was not read, or stays
 }
 
@@ -118,8 +118,8 @@ func (r *ForgetReport) String() string {
 // Forget may run beside writers, readers and Compact. After a failure or a crash, run it
 // again: the files already rewritten stay rewritten. A file that is corrupt, or of
 // others beside the archive's, may hold selected records; it stays, and its error is joined to the
-// returned error. So does a day where a run that was killed left files, and one that counts is corrupt: they may have
-// what is damaged. Run [Repair], then Forget again. A file that the Bucket
+// returned error. So does a day where a run that was killed, or is under way, left files, and one that counts is corrupt: they
+// may have what is damaged. Run [Repair], then Forget again. A file that the Bucket
 // may not remove yet stays too. One *LockedError reports all such files: run Forget again
 // after its time.
 //
@@ -170,7 +170,7 @@ func endedWell(err error) bool {
 
 func forget(ctx context.Context, b Bucket, what *selector, o ForgetOptions, refused map[string]error) (*ForgetReport, error) {
 	r := &ForgetReport{DryRun: o.DryRun, Began: time.Now().UTC(), Asked: what.Asked()}
-	f := &forgetter{bucket: b, catalog: &catalog{bucket: b}, indexes: &indexes{bucket: b}, what: what, opts: o, report: r, refused: refused, lives: map[Day]map[identity]bool{}}
+	f := &forgetter{bucket: b, catalog: &catalog{bucket: b}, indexes: &indexes{bucket: b}, what: what, opts: o, report: r, refused: refused, own: map[string]bool{}, lives: map[Day]map[identity]bool{}}
 	err := eachDay(ctx, f.catalog, Span{}, o.Progress, func(m Manifest) error {
 		r.Days++
 		if err := syncDay(b, m.Day); err != nil {
@@ -202,7 +202,8 @@ type forgetter struct {
 	rows     int64                     // rows of the files that were read
 	anyValue bool                      // at least one row has a value in the selected column
 	locked   *LockedError              // one error for all locked files
-	refused  map[string]error          // a *LockedError by the name of a file, of which only its removal said so
+	refused  map[string]error          // by the name of a file, why it stays, where the second pass would not find that
+	own      map[string]bool           // files that it has replaced, or has written without success
 }
 
 // note counts the records that were found in a file of a day, in one of the counters of r.
@@ -254,8 +255,12 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 		return m.err
 	}
 	if !f.opts.DryRun { // before it counts as forgotten what stays
-		if err := m.checkSums(ctx, f.bucket); err != nil {
-			return err
+		err := m.remove(ctx, f.bucket, func(file File) bool { return f.own[file.Name] })
+		if err == nil || errors.Is(err, ErrLocked) {
+			err = m.guard(ctx, f.bucket, f.own)
+		}
+		if err != nil {
+			return f.refuse(m, err)
 		}
 	}
 	var hits []File
@@ -276,7 +281,7 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	}
 	anyValue, rows := f.anyValue, f.rows
 	for _, file := range m.Files {
-		found, hit, err := f.look(ctx, &next, m.Day, file, records)
+		found, hit, err := f.look(ctx, &next, m.Day, file, true)
 		switch {
 		case errors.Is(err, ErrCorrupt):
 			corrupt = append(corrupt, err)
@@ -293,7 +298,7 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	}
 	write := len(hits) > 0
 	for _, file := range m.garbage {
-		_, hit, err := f.look(ctx, &next, m.Day, file, hidden)
+		_, hit, err := f.look(ctx, &next, m.Day, file, false)
 		if err != nil && !errors.Is(err, ErrCorrupt) && !gone(err) { // sweep removes a corrupt one
 			return err
 		}
@@ -304,18 +309,28 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	if write && !next.DryRun { // commit fails with errOvertaken if a merge of these files came first
 		swap := m.without(hits)
 		swap.merged = m.merged && len(swap.marks) == 0
+		var into []File
+		var err error
 		for _, file := range hits {
-			into, err := f.rewriteFile(ctx, m, file)
-			if err != nil {
-				return err
+			var more []File
+			more, err = f.rewriteFile(ctx, m, file)
+			if into = append(into, more...); err != nil {
+				break
 			}
-			swap.files = append(swap.files, into...)
 		}
-		if err := f.save(next); err != nil {
+		swap.files = append(swap.files, into...)
+		if err == nil {
+			err = f.save(next)
+		}
+		if err == nil {
+			err = commit(ctx, f.bucket, m, swap)
+		}
+		if err != nil {
+			written(f.own, into)
 			return err
 		}
-		if err := commit(ctx, f.bucket, m, swap); err != nil {
-			return err
+		for _, file := range hits {
+			f.own[file.Name] = true
 		}
 	}
 	*f.report, f.anyValue, f.rows = next, anyValue, rows
@@ -327,9 +342,7 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 			return err
 		}
 	}
-	read := m.number
 	if write {
-		read++
 		now, err := f.catalog.manifest(ctx, m.Day)
 		if err != nil {
 			return err
@@ -338,12 +351,12 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	}
 	err := m.err
 	if err == nil {
-		err = sweep(ctx, f.bucket, m, read)
+		err = f.refuse(m, sweep(ctx, f.bucket, m, f.own))
 	}
 	if errors.Is(err, ErrLocked) { // sweep names locked files that hold nothing of this, too
 		err = nil
-		for file := range m.swept() { // a file with selected records may be locked though Removable said nothing
-			if !held[file.Name] {
+		for _, file := range m.garbage { // a file with selected records may be locked though Removable said nothing
+			if !held[file.Name] || m.ahead(file) {
 				continue
 			}
 			if failed := f.remove(ctx, file.Name); !errors.Is(failed, ErrLocked) && !gone(failed) {
@@ -397,10 +410,29 @@ func (f *forgetter) selectLives(ctx context.Context, d Day, all []File) error {
 	return nil
 }
 
-// look counts the selected records in a file, in one of the counters of r. It returns whether there are
-// any, in a file that is not locked.
-func (f *forgetter) look(ctx context.Context, r *ForgetReport, d Day, file File, in func(*Found) *int64) (found hit, hit bool, err error) {
+// refuse notes that the files of a day stay, if err is that one of them is corrupt.
+func (f *forgetter) refuse(m *Manifest, err error) error {
+	if errors.Is(err, ErrCorrupt) {
+		for _, file := range slices.Concat(m.Files, m.garbage) {
+			f.refused[file.Name] = err
+		}
+	}
+	return err
+}
+
+// look counts the selected records in a file, which counts or not. It returns whether there are any, in a file that is
+// not locked. One that counts and is to be rewritten it reads whole.
+func (f *forgetter) look(ctx context.Context, r *ForgetReport, d Day, file File, counts bool) (found hit, selected bool, err error) {
+	in := hidden
+	if counts {
+		in = records
+	}
 	found, err = f.holds(ctx, d, file)
+	if err == nil && counts && found.n > 0 && !f.opts.DryRun {
+		if err = checkSum(ctx, f.bucket, file); errors.Is(err, ErrCorrupt) {
+			found, f.refused[file.Name] = hit{}, err
+		}
+	}
 	if errors.Is(err, ErrLocked) {
 		r.note(d, found, lockedIn)
 		return found, false, nil
@@ -429,8 +461,9 @@ func (f *forgetter) holds(ctx context.Context, d Day, file File) (hit, error) {
 	if errors.Is(err, ErrCorrupt) {
 		return hit{}, fmt.Errorf("it may hold selected records: %w", err)
 	}
-	if l, ok := f.bucket.(Locker); ok && err == nil && found.n > 0 {
-		if err = f.refused[file.Name]; err == nil {
+	if err == nil && found.n > 0 {
+		err = f.refused[file.Name]
+		if l, ok := f.bucket.(Locker); ok && err == nil {
 			err = f.lock(l.Removable(ctx, file.Name))
 		}
 	}
@@ -525,9 +558,6 @@ func (f *forgetter) versions(ctx context.Context, prefix string, valueless bool)
 
 // rewriteFile writes the records of file that are not selected to new files.
 func (f *forgetter) rewriteFile(ctx context.Context, m *Manifest, file File) ([]File, error) {
-	if err := checkSum(ctx, f.bucket, file); err != nil {
-		return nil, err
-	}
 	i, err := openFile(&section{ctx: ctx, bucket: f.bucket, name: file.Name}, file)
 	if err != nil {
 		return nil, err

@@ -262,3 +262,33 @@ func TestForgetAnyFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestForgetBesideDamaged: a damaged file, whose keys can be read, stays, and all others of its day are rewritten. Where a
+// run that was killed left a file too, all stay. What stays for that is in the error, and no source has archived it.
+func TestForgetBesideDamaged(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		b := newFake()
+		write(t, writer(t, b), batch(0, 3, 0), batch(3, 6, 0))
+		if killed {
+			if _, err := archive.Compact(t.Context(), crash(b, 0, true), nil); !errors.Is(err, errCrash) {
+				t.Fatal(err)
+			}
+		}
+		damaged := pick(t, b, "/batch-")[0]
+		whole := b.files[damaged]
+		for at := 0; ; at++ { // a byte of a value
+			b.files[damaged] = slices.Clone(whole)
+			b.files[damaged][at] ^= 1
+			if _, err := archive.Forget(t.Context(), b, archive.Selection{Prefix: "key-"}, &archive.ForgetOptions{DryRun: true}); err == nil {
+				break
+			}
+		}
+		r, err := archive.Forget(t.Context(), b, archive.Selection{Prefix: "key-"}, nil)
+		if !errors.Is(err, archive.ErrCorrupt) || errors.Is(err, archive.ErrLeft) || *r.Left != 0 || killed != (r.Records == 0) || killed != (r.Files == 0) {
+			t.Errorf("killed %v: %v, %v", killed, r, err)
+		}
+		if got := pick(t, b, "/batch-"); !killed && !slices.Equal(got, []string{damaged}) {
+			t.Errorf("%q stay; %q is damaged", got, damaged)
+		}
+	}
+}

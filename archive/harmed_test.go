@@ -12,7 +12,7 @@ import (
 )
 
 // harmedDays are days like base, which was merged from the files of former and then got a batch, after bytes
-// or files of them were lost. All lives of base are in whole files, but for those of "leftover".
+// or files of them were lost. All lives of base are in whole files, but for those of "leftover" and "damaged batch".
 func harmedDays(t *testing.T, base, former *fakeBucket) map[string]*fakeBucket {
 	flip := func(b *fakeBucket, name string) {
 		b.files[name] = slices.Clone(b.files[name])
@@ -24,7 +24,7 @@ func harmedDays(t *testing.T, base, former *fakeBucket) map[string]*fakeBucket {
 	}
 	merged, manifest := named("/merged-"), named("/_manifest-")
 	days := map[string]*fakeBucket{}
-	for _, name := range []string{"former files", "damaged copy", "both names", "no manifest", "two copies", "two copies, no manifest", "leftover"} {
+	for _, name := range []string{"former files", "damaged copy", "both names", "no manifest", "two copies", "two copies, no manifest", "leftover", "damaged batch", "batch beside leftover", "damaged leftover"} {
 		b := base.clone()
 		days[name] = b
 		switch name {
@@ -47,6 +47,20 @@ func harmedDays(t *testing.T, base, former *fakeBucket) map[string]*fakeBucket {
 			delete(b.files, pick(t, b, "/batch-")[slices.IndexFunc(pick(t, b, "/batch-"), func(name string) bool {
 				return holds(t, name, b.files[name], dead(2, 0).Key)
 			})])
+		case "damaged batch", "batch beside leftover", "damaged leftover": // a leftover is of a Compact that was killed before its commit
+			b = former.clone()
+			days[name] = b
+			write(t, writer(t, b), batch(4, 5, 0))
+			if name != "damaged batch" {
+				if _, err := archive.Compact(t.Context(), crash(b, 0, true), nil); !errors.Is(err, errCrash) {
+					t.Fatal(err)
+				}
+			}
+			if name == "damaged leftover" {
+				flip(b, pick(t, b, "/_merged-")[0])
+			} else {
+				flip(b, named("/batch-"))
+			}
 		case "no manifest":
 			delete(b.files, manifest)
 			fallthrough

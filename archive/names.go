@@ -34,8 +34,9 @@ func batchName(d Day, mark string, rows int64, sum string) string {
 	return fmt.Sprintf("%s%s%s-%d-%s%s", d.directory(), batchPrefix, mark, rows, sum, dataSuffix)
 }
 
-func mergeName(d Day, number int, rows int64, sum string) string {
-	return fmt.Sprintf("%s%s%06d-%d-%s%s", d.directory(), mergePrefix, number, rows, sum, dataSuffix)
+// mergeName is the name of a merged file. Where a damaged file has it, more zeros, again of them, make another one.
+func mergeName(d Day, number int, rows int64, sum string, again int) string {
+	return fmt.Sprintf("%s%s%s%06d-%d-%s%s", d.directory(), mergePrefix, strings.Repeat("0", again), number, rows, sum, dataSuffix)
 }
 
 // workName is a merged file's name until a manifest file names it. Engines that read *.parquet

@@ -54,7 +54,8 @@ func (r *RepairReport) String() string {
 
 // Repair makes all rows of whole files readable after bytes were lost, or after a manifest file
 // was. It writes a manifest file that names the whole files of the day, and thereby declares the
-// others lost; corrupt files are removed then or by the next Compact. If a file is lost, Repair also
+// others lost; corrupt files are removed then or by the next Compact. One of a batch that the [Bucket] may not remove yet
+// ([ErrLocked]) counts until it may. If a file is lost, Repair also
 // restores files that no longer counted and are not yet removed, since they may have its rows: it
 // copies them, for another operation may be about to remove them. They
 // may have records that were forgotten since: run [Forget] again. Then run Compact. A source may hand
@@ -68,8 +69,9 @@ func Repair(ctx context.Context, b Bucket, opts *RepairOptions) (*RepairReport, 
 	r := &RepairReport{Applied: o.Apply}
 	c := &catalog{bucket: b}
 	err := eachDay(ctx, c, o.Span, o.Progress, func(m Manifest) error {
+		own := map[string]bool{}
 		return c.retry(ctx, m, func(ctx context.Context, m *Manifest) error {
-			found, err := NewReader(b).mend(ctx, m, o.Apply)
+			found, err := NewReader(b).mend(ctx, m, o.Apply, own)
 			if endedWell(err) {
 				r.Days += found.Days
 				r.Rows += found.Rows
@@ -83,11 +85,18 @@ func Repair(ctx context.Context, b Bucket, opts *RepairOptions) (*RepairReport, 
 	return r, err
 }
 
-// mend examines a day, and mends it if apply is true.
-func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found RepairReport, err error) {
+// mend examines a day, and mends it if apply is true. It adds the copies that it makes to own, and removes those of an
+// attempt that was overtaken: they may have what is forgotten since.
+func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool, own map[string]bool) (found RepairReport, err error) {
 	found.Foreign = m.foreign
 	if errors.Is(m.err, ErrVersion) {
 		return found, m.err
+	}
+	unreadable := m.err != nil && len(m.missing) == 0 // no manifest file says what counts
+	if !unreadable {
+		if err := m.remove(ctx, r.bucket, func(f File) bool { return own[f.Name] }); err != nil && !errors.Is(err, ErrLocked) {
+			return found, err
+		}
 	}
 	whole := map[string]bool{}
 	var odd error // what is wrong in files that are whole by their checksums
@@ -109,7 +118,6 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 	if r.unlike(ctx, m, whole) {
 		return found, &CorruptError{File: m.Day.directory(), Err: errUnlike}
 	}
-	unreadable := m.err != nil && len(m.missing) == 0 // no manifest file says what counts
 	var next change
 	var remove, again []File
 	unsure := false // which of m.batches are lost
@@ -163,7 +171,8 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 	for _, f := range again {
 		switch {
 		case !unreadable || f.work: // another operation may be about to remove f, or a damaged file has its own name
-			if f, err = r.copy(ctx, m, f); err != nil {
+			f, err = r.copy(ctx, m, f)
+			if written(own, []File{f}); err != nil {
 				return found, err
 			}
 			next.files = append(next.files, f)
@@ -181,13 +190,7 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 			}
 		}
 	}
-	err = commit(ctx, r.bucket, m, next)
-	if errors.Is(err, errOvertaken) { // the copies may have what is forgotten then
-		if failed := sweep(ctx, r.bucket, m, 0); !endedWell(failed) {
-			err = failed
-		}
-	}
-	if err != nil {
+	if err := commit(ctx, r.bucket, m, next); err != nil {
 		return found, err
 	}
 	for _, f := range remove {
@@ -201,7 +204,8 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool) (found Repai
 // copy copies a file that does not count to a name of the next manifest file's. No operation removes that
 // before the next manifest file is there, whatever it took f for.
 func (r *Reader) copy(ctx context.Context, m *Manifest, f File) (File, error) {
-	to := File{Name: mergeName(m.Day, m.number+1, f.Rows, f.SHA256), Size: f.Size, Rows: f.Rows, SHA256: f.SHA256, Merged: true, number: m.number + 1}
+	to := File{Size: f.Size, Rows: f.Rows, SHA256: f.SHA256, Merged: true, number: m.number + 1}
+	to.Name = m.nameOf(ctx, r.bucket, to)
 	from := &section{ctx: ctx, bucket: r.bucket, name: f.Name}
 	err := r.bucket.Create(ctx, m.Day.directory(), func(w io.Writer) (string, error) {
 		_, err := io.Copy(w, io.NewSectionReader(from, 0, f.Size))

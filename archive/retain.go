@@ -109,7 +109,7 @@ func drop(ctx context.Context, b Bucket, c *catalog, m Manifest) (err error) {
 			return m.err
 		}
 		if len(m.Files) == 0 && m.err == nil && !slices.ContainsFunc(m.garbage, m.ahead) {
-			if err := sweep(ctx, b, &m, m.number); err != nil {
+			if err := sweep(ctx, b, &m, nil); err != nil {
 				return err
 			}
 			for _, name := range m.older {

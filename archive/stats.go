@@ -13,7 +13,7 @@ type Stats struct {
 	Files       int   `json:"files"`
 	Rows        int64 `json:"rows"` // a life that is in two files counts twice until they are compacted
 	Bytes       int64 `json:"bytes"`
-	Garbage     int   `json:"garbage"`     // files that do not count, which the next Compact removes
+	Garbage     int   `json:"garbage"`     // files that do not count, which the next Compact removes; where a file is damaged, only after Repair
 	Quarantined int64 `json:"quarantined"` // rows of the Quarantine; its files are among Files
 }
 

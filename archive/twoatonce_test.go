@@ -81,17 +81,20 @@ func judgeHarmed(t *testing.T, b *fakeBucket, key, name, when string, programs [
 	t.Helper()
 	want := map[string]bool{}
 	for i := range 5 {
-		want[dead(i, 0).Key] = name != "leftover" || i == 3
+		want[dead(i, 0).Key] = (name != "leftover" || i == 3) && (name != "damaged batch" || i < 4)
 	}
 	forgotten := false
 	for i, err := range errs {
 		switch {
-		case err != nil && !errors.Is(err, archive.ErrCorrupt) && !(errors.Is(err, archive.ErrLeft) && slices.Contains(programs, "repair")):
+		case err != nil && (!errors.Is(err, archive.ErrCorrupt) || name == "damaged leftover") && !(errors.Is(err, archive.ErrLeft) && slices.Contains(programs, "repair")):
 			t.Fatalf("%s: %v", when, err)
 		case err == nil && programs[i] == "write":
 			want[dead(5, 0).Key] = true
 		case err == nil && programs[i] == "again":
 			want[dead(4, 0).Key] = true
+		}
+		if names := holders(t, b, key); err == nil && programs[i] == "forget" && len(names) > 0 && !slices.Contains(programs, "repair") && !slices.Contains(programs, "erase") {
+			t.Fatalf("%s: what was forgotten is in %q", when, names)
 		}
 		forgotten = forgotten || programs[i] == "forget" || programs[i] == "erase"
 		if err == nil && programs[i] == "erase" {
