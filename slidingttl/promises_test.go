@@ -545,6 +545,30 @@ func TestConcurrentTouchesShareOneCall(t *testing.T) {
 	})
 }
 
+// Promise 9: a caller that waits for the touch of a record that others rewrite meanwhile is not told that it is gone.
+func TestTouchOfRewrittenRecord(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, session, nil)
+		slow := once("touch", func() { time.Sleep(4 * time.Second) })
+		d.before = func(_ context.Context, op, _ string) error { slow(op); return nil }
+		under.Plant("k", 0, driver.Life{})
+		var callers sync.WaitGroup
+		for i := range 100 { // as many lives, each with its touch
+			under.Plant("k", i, driver.Life{})
+			callers.Go(func() {
+				if _, err := s.Touch(t.Context(), "k"); err != nil {
+					t.Errorf("touch %d: %v", i, err)
+				}
+			})
+			time.Sleep(20 * time.Millisecond)
+			_, err := s.Get(t.Context(), "k")
+			must(t, err)
+		}
+		callers.Wait()
+	})
+}
+
 // Promise 9: reads that began before a touch landed do not touch again.
 func TestReadsUnderATouchDoNotTouchAgain(t *testing.T) {
 	for _, mode := range []slidingttl.TouchMode{slidingttl.Wait, slidingttl.Background} {

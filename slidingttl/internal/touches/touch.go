@@ -37,6 +37,7 @@ type touch struct {
 	probe     bool                                       // it tests a failing store for Close or Flush
 	late      bool                                       // it has run longer than reads wait
 	wakesAll  bool                                       // its landing ends all rests
+	urgent    bool                                       // a caller waits for it until it ends
 }
 
 // state is where a touch is in its life.
@@ -57,7 +58,8 @@ type slot struct {
 	pending []*touch // those that do not run: at most one for each life
 }
 
-// mostLives bounds the pending touches of a key. Of the lives of more records all but the last few are over.
+// mostLives bounds the pending touches of a key for which no caller waits to the end. Of the lives of more records
+// all but the last few are over.
 const mostLives = 8
 
 // add adds a waiting touch for a to its key's slot.
@@ -66,8 +68,8 @@ func (t *Touches) add(a *Access) *touch {
 	if s == nil {
 		s = &slot{key: strings.Clone(a.Key)} // a.Key may be part of a long string
 		t.keys[s.key] = s
-	} else if len(s.pending) == mostLives {
-		t.end(s.pending[0], Outcome{Err: ErrReplaced, result: Lost})
+	} else if i := slices.IndexFunc(s.pending, func(p *touch) bool { return !p.urgent }); i >= 0 && len(s.pending) >= mostLives {
+		t.end(s.pending[i], Outcome{Err: ErrReplaced, result: Lost})
 	}
 	t.pending++
 	t.number++
@@ -115,6 +117,7 @@ func (t *Touches) join(ctx context.Context, a *Access, late <-chan struct{}, urg
 			t.enqueue(n, queued)
 		}
 	}
+	n.urgent = n.urgent || urgent
 	if !queue {
 		t.unqueue(n)
 		waits = urgent || busy == nil || !busy.late
