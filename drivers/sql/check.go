@@ -21,8 +21,8 @@ import (
 // It makes a few SELECTs, and an EXPLAIN of each statement that writes. It requires that the table has the columns, each of a type that can
 // hold its values, a unique key and an index on sweep_at; that the database takes the driver's
 // writes, and that its settings keep the driver's promises; and that the system's clock is within
-// Options.MaxSkew of the database's. SQL has no longest time to live.
-func (t *table) Check(ctx context.Context, _ time.Duration) error {
+// Options.MaxSkew of the database's. Only MySQL's TIMESTAMP, which ends in 2038, has a longest time to live.
+func (t *table) Check(ctx context.Context, longest time.Duration) error {
 	settings := t.dialect.settings(ctx, t.db, []TimeType{t.created.Type, t.expires.Type})
 	if settings != nil && !errors.Is(settings, driver.ErrInvalid) {
 		return t.failed(ctx, settings)
@@ -40,6 +40,9 @@ func (t *table) Check(ctx context.Context, _ time.Duration) error {
 		return err
 	}
 	found := errors.Join(t.checkTable(desc), key, settings, at.CheckSkew("the server", t.maxSkew), t.checkReplaced(ctx))
+	if ends := t.dialect.types().ends; ends != 0 && t.expires.Type == Timestamp && driver.Floor(t.Now()).Add(longest) > ends {
+		found = errors.Join(found, t.invalid(fmt.Sprintf("column %q", t.expires.Name), "a TIMESTAMP", fmt.Sprintf("must hold an expiry in %s, but ends in 2038: DATETIME(3), BIGINT", longest)))
+	}
 	if found == nil {
 		found = t.checkStatements(ctx)
 	}
@@ -264,7 +267,7 @@ func (t *table) checkTable(d *description) error {
 	}
 	var errs []error
 	if d.wrong != "" {
-		errs = append(errs, t.invalid("kind", d.wrong, "must be a table with transactions, of which this user sees all rows"))
+		errs = append(errs, t.invalid("kind", d.wrong, "must be a table with transactions, without rules and children, of which this user sees all rows"))
 	}
 	column := func(name string, fits func(columnType) bool, rule string) {
 		c, ok := d.columns[strings.ToLower(name)]

@@ -47,16 +47,16 @@ var dimensions = map[string][]dimension{
 		values,
 		{"isolation", []string{"read committed", "repeatable read", "serializable"}, nil},
 		{"rights", []string{"owner", "granted"}, []string{"SELECT", "SELECT, INSERT", "SELECT, INSERT, UPDATE", "row security"}},
-		{"kind", []string{"plain", "hash partitions", "no fillfactor"}, []string{"range partitions", "unlogged", "deferrable key", "key on lower(id)", "partial key", "key including value", "no sweep index", "invalid sweep index", "view"}},
+		{"kind", []string{"plain", "hash partitions", "no fillfactor"}, []string{"range partitions", "unlogged", "deferrable key", "key on lower(id)", "partial key", "key including value", "no sweep index", "invalid sweep index", "view", "rule on delete", "child table"}},
 		{"extra", []string{"none", "unique owner"}, nil},
 		{"made", []string{"whole", "by Schema", "by Schema after a cancelled index"}, nil},
 	},
 	"mariadb": {
-		{"access", []string{"direct", "interpolateParams=true", "clientFoundRows=true", "parseTime=true&loc=Local", "collation=utf8mb4_bin"}, []string{"sql_mode=''", "autocommit=0", "time_zone='%2B02:00'", "charset=latin1"}},
+		{"access", []string{"direct", "interpolateParams=true", "clientFoundRows=true", "parseTime=true&loc=Local", "collation=utf8mb4_bin"}, []string{"sql_mode=''", "autocommit=0", "time_zone='%2B02:00'", "charset=latin1", "completion_type=CHAIN", "completion_type=2", "character_set_client=latin1", "character_set_connection=latin1"}},
 		{"key", []string{"VARBINARY(255)", "VARCHAR(255) COLLATE utf8mb4_nopad_bin", "VARBINARY(40)", "VARCHAR(60) COLLATE utf8mb4_nopad_bin"}, []string{"UUID", "BINARY(60)", "VARCHAR(191)", "VARCHAR(191) COLLATE utf8mb4_bin", "CHAR(60) COLLATE utf8mb4_nopad_bin", "VARCHAR(200) CHARACTER SET latin1 COLLATE latin1_nopad_bin", "BIGINT", "BIGINT ZEROFILL", "INET4", "INET6", "BIT(40)", "DATE"}},
 		{"layout", []string{"id", "tenant number and id"}, []string{"tenant text and id"}},
 		{"created", []string{"BIGINT", "TIMESTAMP(3) NULL", "DATETIME(3)", "DATETIME(6)"}, []string{"DATETIME", "INT", "BIGINT UNSIGNED", "TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)"}},
-		{"expires", []string{"BIGINT", "TIMESTAMP(3) NULL", "DATETIME(3)"}, []string{"DOUBLE"}},
+		{"expires", []string{"BIGINT", "TIMESTAMP(3) NULL", "DATETIME(3)"}, []string{"DOUBLE", "TIMESTAMP(3) NULL for 15 years", "DATETIME(3) for 15 years"}},
 		{"value", []string{"JSON", "LONGTEXT CHARACTER SET utf8mb4", "LONGBLOB"}, []string{"VARCHAR(2)", "TEXT CHARACTER SET latin1"}},
 		values,
 		{"isolation", []string{"READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"}, []string{"READ-UNCOMMITTED"}},
@@ -364,9 +364,10 @@ func (c configuration) tables(db, name string) (statements []string) {
 		value = "value " + text
 	}
 	created, _, _ := strings.Cut(c["created"], " as ")
+	expires, _, _ := strings.Cut(c["expires"], " for ")
 	columns := tenant + "id " + id + " NOT NULL, " + value
 	bare := strings.HasPrefix(c["made"], "by Schema")
-	life := ", created_at " + created + ", expires_at " + c["expires"] + ", sweep_at " + integer + " NOT NULL DEFAULT 0, version " + integer
+	life := ", created_at " + created + ", expires_at " + expires + ", sweep_at " + integer + " NOT NULL DEFAULT 0, version " + integer
 	switch {
 	case !bare:
 		columns += life
@@ -424,6 +425,10 @@ func (c configuration) tables(db, name string) (statements []string) {
 	case "view":
 		more = append(more, sweep, "ALTER TABLE "+name+" RENAME TO "+name+"_base", "CREATE VIEW "+name+" AS SELECT * FROM "+name+"_base")
 		sweep = "SELECT 1"
+	case "rule on delete":
+		more = append(more, "CREATE RULE soft AS ON DELETE TO "+name+" DO INSTEAD UPDATE "+name+" SET version = 0 WHERE id = OLD.id")
+	case "child table":
+		more = append(more, "CREATE TABLE "+name+"_child () INHERITS ("+name+")", "ALTER TABLE "+name+"_child ADD PRIMARY KEY ("+key+")")
 	case "key partitions":
 		after = " PARTITION BY KEY () PARTITIONS 3"
 	case "compressed":
@@ -499,6 +504,13 @@ func options[T any](db string, c configuration) *Options[T] {
 	return o
 }
 
+func (c configuration) policy() slidingttl.Policy {
+	if strings.HasSuffix(c["expires"], " for 15 years") {
+		return slidingttl.Policy{IdleGrace: 15 * 365 * 24 * time.Hour, MaxLifetime: 20 * 365 * 24 * time.Hour}
+	}
+	return slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 2 * time.Hour}
+}
+
 // judgement is what became of a configuration.
 type judgement struct {
 	refused error    // what Check said
@@ -569,7 +581,7 @@ func tryType[T any](t *testing.T, y *yard, p *place, c configuration, set func(*
 		}
 		mustExec(t, p.admin, databases[y.name].dialect, "DELETE FROM "+p.table)
 	}
-	if err := d.Check(ctx, time.Hour); err != nil {
+	if err := d.Check(ctx, c.policy().Longest()); err != nil {
 		if !errors.Is(err, driver.ErrInvalid) && !errors.Is(err, driver.ErrRefused) {
 			j.faults = append(j.faults, fmt.Sprintf("Check fails without a name: %v", err))
 		}
@@ -683,7 +695,7 @@ func (k *contractOf[T]) bear(what string, err error) bool {
 
 func (k *contractOf[T]) run() {
 	var err error
-	k.store, err = slidingttl.New(k.d, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 2 * time.Hour}, &slidingttl.Options[T]{TouchWait: 10 * time.Second})
+	k.store, err = slidingttl.New(k.d, k.c.policy(), &slidingttl.Options[T]{TouchWait: 10 * time.Second})
 	if err != nil {
 		k.errorf("New: %v", err)
 		return
@@ -693,6 +705,19 @@ func (k *contractOf[T]) run() {
 			k.errorf("Close: %v", err)
 		}
 	}()
+	if k.c["kind"] == "child table" { // a record of the child is one of the table
+		key := k.key("child")
+		if k.bear("Insert", k.store.Insert(k.ctx, key, k.v(1))) {
+			for _, s := range []string{"INSERT INTO %[1]s_child SELECT * FROM %[1]s", "DELETE FROM ONLY %[1]s"} {
+				if err := k.p.create(k.ctx, fmt.Sprintf(s, k.p.table)); err != nil {
+					k.errorf("%s: %v", s, err)
+				}
+			}
+			if err := k.store.Insert(k.ctx, key, k.v(2)); !errors.Is(err, slidingttl.ErrExists) {
+				k.errorf("Insert over a record of the child: %v", err)
+			}
+		}
+	}
 	live := k.keys()
 	k.lives()
 	k.besides()
@@ -746,7 +771,10 @@ func (k *contractOf[T]) lives() {
 	key := k.key("life")
 	ctx, s := k.ctx, k.store
 	first, err := s.UpsertEntry(ctx, key, k.v(1))
-	if !k.bear("Upsert", err) {
+	if !k.bear("Upsert", err) || err != nil {
+		if strings.HasSuffix(k.c["expires"], "years") {
+			k.errorf("Upsert with the policy that Check was given: %v", err)
+		}
 		return
 	}
 	if err := s.Insert(ctx, key, k.v(2)); !errors.Is(err, slidingttl.ErrExists) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // traits are the words in which dialects differ: column types, and parts of statements.
@@ -26,8 +28,9 @@ type traits struct {
 	from           string // ends a SELECT of no table, before WHERE
 	locks          string // ends a SELECT of the latest row in a transaction with a snapshot; empty: not supported
 	isolation      stdsql.IsolationLevel
-	scansBytes     bool // texts are scanned as bytes
-	inProcess      bool // the database runs in this process, which prepares statements and queues writers itself
+	scansBytes     bool           // texts are scanned as bytes
+	ends           driver.Instant // the last of a Timestamp; zero: none that matters
+	inProcess      bool           // the database runs in this process, which prepares statements and queues writers itself
 }
 
 // Schema returns the statements that bring the table to this version's layout, from any earlier
@@ -48,7 +51,7 @@ func (t *table) Schema(ctx context.Context, user string) ([]string, error) {
 			statements = append(statements, t.mend(c)...)
 		}
 	}
-	if t.keepReplaced {
+	if t.keepReplaced || t.keepDeleted {
 		statements, tables = append(statements, t.ensureReplaced()...), append(tables, t.replacedTable())
 	}
 	if user != "" && types.grant != "" {

@@ -131,6 +131,9 @@ func TestSchema(t *testing.T) {
 		"none": {nil, Options[session]{Replaced: true}, map[Dialect][]string{
 			PostgreSQL: {`CREATE TABLE`, `WITH (fillfactor = 80)`, `CREATE INDEX "own_sweep_at"`}, MySQL: {"CREATE TABLE"}, SQLite: {"CREATE TABLE"},
 		}},
+		"deletes": {nil, Options[session]{Deletes: true}, map[Dialect][]string{
+			PostgreSQL: {"own_deleted"}, MySQL: {"own_deleted"}, SQLite: {"own_deleted"},
+		}},
 		"own": {map[Dialect]string{
 			PostgreSQL: "CREATE TABLE own (id text PRIMARY KEY, value jsonb, created_at timestamptz DEFAULT now())",
 			MySQL:      "CREATE TABLE own (id VARBINARY(255) PRIMARY KEY, value JSON, created_at TIMESTAMP NOT NULL)",
@@ -163,7 +166,7 @@ func TestSchema(t *testing.T) {
 				if err := d.Check(t.Context(), time.Hour); err != nil {
 					t.Error(err)
 				}
-				d.keepReplaced = false // it may be created again
+				d.keepReplaced, d.keepDeleted = false, false // they may be created again
 				if again, err := d.Schema(t.Context(), ""); err != nil || len(again) != 0 {
 					t.Errorf("again: %q, %v", again, err)
 				}

@@ -121,7 +121,7 @@ func (mysql) describe(ctx context.Context, db *stdsql.DB, schema, table string) 
 func (mysql) settings(ctx context.Context, db *stdsql.DB, times []TimeType) error {
 	var autocommit, readOnly, offset, shift, logged int
 	var stands bool
-	var isolation, mode, charset string
+	var isolation, mode, charset, completion string
 	// MySQL 8 and MariaDB call the isolation differently; both answer to SHOW.
 	if err := db.QueryRowContext(ctx, "SHOW VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')").Scan(new(string), &isolation); err != nil {
 		return err
@@ -133,14 +133,15 @@ func (mysql) settings(ctx context.Context, db *stdsql.DB, times []TimeType) erro
 	}
 	all := strings.Join(offsets, ", ")
 	query := "SELECT @@autocommit, @@read_only, @@sql_mode, @@log_bin AND @@binlog_format = 'STATEMENT', SLEEP(0.001) = 0 AND SYSDATE(6) = NOW(6), " +
-		"TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), NOW()), GREATEST(" + all + ") - LEAST(" + all + "), @@character_set_results"
-	if err := db.QueryRowContext(ctx, query).Scan(&autocommit, &readOnly, &mode, &logged, &stands, &offset, &shift, &charset); err != nil {
+		"TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), NOW()), GREATEST(" + all + ") - LEAST(" + all + "), CONCAT_WS(', ', @@character_set_client, @@character_set_connection, NULLIF(@@character_set_results, '')), @@completion_type"
+	if err := db.QueryRowContext(ctx, query).Scan(&autocommit, &readOnly, &mode, &logged, &stands, &offset, &shift, &charset, &completion); err != nil {
 		return err
 	}
 	var r refusals
 	r.when(autocommit != 1, "autocommit", "off", "must be on: each statement is a transaction")
 	r.when(readOnly != 0, "database", "read-only", "must take writes")
-	r.when(charset != "utf8mb4" && charset != "", "charset", charset, "must be utf8mb4: otherwise texts are converted on their way")
+	r.when(strings.Trim(strings.ReplaceAll(charset, "utf8mb4", ""), ", ") != "", "charset", charset, "must be utf8mb4 for client, connection and results: otherwise texts are converted on their way")
+	r.when(completion != "NO_CHAIN", "completion_type", completion, "must be NO_CHAIN: otherwise statements after a commit are part of another transaction, which nobody commits")
 	r.when(isolation == "READ-UNCOMMITTED", "isolation", isolation, "must be READ COMMITTED or higher: otherwise reads return values that may be rolled back")
 	r.when(!strings.Contains(mode, "STRICT_TRANS_TABLES") && !strings.Contains(mode, "STRICT_ALL_TABLES"), "sql_mode", mode,
 		"must have STRICT_TRANS_TABLES: otherwise a key that is too long is cut, and equals another key")
@@ -200,7 +201,7 @@ func (mysql) types() traits {
 		triggers:   "information_schema.triggers WHERE trigger_schema = DATABASE() AND trigger_name",
 		setDefault: "ALTER TABLE %s ALTER COLUMN %s SET DEFAULT 0",
 		from:       " FROM DUAL", locks: " FOR UPDATE",
-		grant: grant, modify: "ALTER TABLE %s MODIFY %s %s", scansBytes: true,
+		ends: 2147483647000, grant: grant, modify: "ALTER TABLE %s MODIFY %s %s", scansBytes: true,
 		isolation: stdsql.LevelReadCommitted, // else a sweep would also lock the gap before the next expiry
 		times:     map[TimeType]string{Millis: "BIGINT", Timestamp: "TIMESTAMP(3) NULL", DateTime: "DATETIME(3)"},
 	}

@@ -136,6 +136,15 @@ JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
 WHERE i.indrelid = to_regclass($1) AND i.indisvalid AND i.indimmediate AND 0 <> ALL (i.indkey) AND k.place <= i.indnkeyatts
 ORDER BY i.indexrelid, k.place`
 
+// postgresKind: the unique index of a table with children is its own rows' alone. A rule may execute
+// something else in a statement's place.
+const postgresKind = `
+SELECT CASE WHEN row_security_active(oid) THEN 'under row security'
+	WHEN EXISTS (SELECT FROM pg_rewrite WHERE ev_class = c.oid) THEN 'with rules, or a view'
+	WHEN relkind <> 'p' AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = c.oid) THEN 'inherited by others'
+	WHEN relkind NOT IN ('r', 'p') THEN 'of kind ' || relkind::text ELSE '' END
+FROM pg_class c WHERE oid = to_regclass($1)`
+
 // postgresParts lists a partitioned table's leaves, and the invalid indexes of these or of the table
 // itself.
 const postgresParts = `
@@ -154,7 +163,7 @@ func (p postgres) describe(ctx context.Context, db *stdsql.DB, schema, table str
 	name := qualified(p, schema, table)
 	d, err := describe(ctx, db, postgresColumns, postgresIndexes, name)
 	if err == nil && len(d.columns) > 0 {
-		err = db.QueryRowContext(ctx, "SELECT CASE WHEN row_security_active($1) THEN 'under row security' ELSE '' END", name).Scan(&d.wrong)
+		err = db.QueryRowContext(ctx, postgresKind, name).Scan(&d.wrong)
 	}
 	if err != nil || len(d.columns) == 0 {
 		return d, err
