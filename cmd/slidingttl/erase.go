@@ -46,7 +46,6 @@ type erased struct {
 	Report   *upkeep.EraseReport `json:"report"`
 	Asked    []archive.Asked     `json:"asked"` // and what it held of it
 	Keeps    []string            `json:"keeps"` // what may hold it for longer
-	Place    *upkeep.Checkpoint  `json:"place,omitempty"`
 }
 
 // forgotten is what was done in an archive.
@@ -480,15 +479,6 @@ func (e *eraser) store(ctx context.Context, to *erased, s settings, what *archiv
 	}
 	o := upkeep.EraseOptions{WriteOptions: w.options()}
 	o.Keys, o.Prefix = what.Keys, what.Prefix
-	if e.path != "" {
-		o.Resume = to.Place
-		o.Save = func(c upkeep.Checkpoint) error {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			to.Place = &c
-			return e.save()
-		}
-	}
 	o.Found = func(keys []string) error {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -519,9 +509,12 @@ func (e *eraser) store(ctx context.Context, to *erased, s settings, what *archiv
 	if r == nil {
 		return err
 	}
-	if was := to.Report; to.Done { // it may have been restored since
-		r.Erased += was.Erased
+	was := to.Report
+	r.Erased += was.Erased // no run goes on from a place: records may have been written, or restored, behind it
+	if to.Done {
 		r.Ended += was.Ended
+	} else {
+		r.Ended = max(r.Ended, was.Ended) // a run that failed may have counted the same lives
 	}
 	to.Done, to.Report, to.Asked, to.Keeps = false, r, what.Asked(), nil
 	for i, key := range slices.Compact(slices.Sorted(slices.Values(what.Keys))) {
@@ -541,14 +534,19 @@ func (e *eraser) store(ctx context.Context, to *erased, s settings, what *archiv
 	}
 	switch {
 	case err == nil && r.Failed > 0:
-		to.Place, err = nil, fmt.Errorf("%w: %d of them, because %v", errPartly, r.Failed, slices.Sorted(maps.Keys(r.Failures)))
+		err = fmt.Errorf("%w: %d of them, because %v", errPartly, r.Failed, slices.Sorted(maps.Keys(r.Failures)))
 	case err == nil && r.Later > 0 && e.w.apply:
-		to.Place, err = nil, fmt.Errorf("%w: of %d lives, for touches under way may need them: run this again in an hour", errPartly, r.Later)
+		err = fmt.Errorf("%w: of %d lives, for touches under way may need them: run this again in an hour", errPartly, r.Later)
 	}
 	if err != nil {
 		return err
 	}
-	to.Done, to.Place = true, nil
+	var found int64
+	for _, a := range to.Asked {
+		found += a.Records
+	}
+	r.Erased = max(r.Erased, found) // a killed run has told only the keys
+	to.Done = true
 	return e.save()
 }
 

@@ -65,7 +65,8 @@ func (r *EraseReport) tallies() tallies {
 }
 
 // Erase deletes the records of keys, whatever their state: alive, dead, retained or unreadable. It
-// is for the right to erasure. A record of these keys that is written during the call may stay.
+// is for the right to erasure. A record of these keys that is written during the call may stay. So may one
+// that was written, or restored, before a call with Options.Resume: nothing looks behind that position.
 //
 // Together with an error, the report is valid for the records read until then.
 func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseReport, error) {
