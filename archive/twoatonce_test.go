@@ -75,6 +75,41 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
+// TestForgetBesideForget: what one Forget has forgotten is in no file that another one leaves, where a file of the day is
+// damaged too.
+func TestForgetBesideForget(t *testing.T) {
+	base := newFake()
+	write(t, writer(t, base), batch(0, 3, 0), batch(3, 4, 0))
+	former := base.clone()
+	compact(t, base)
+	write(t, writer(t, base), batch(4, 5, 0))
+	keys := []string{dead(0, 0).Key, dead(2, 0).Key}
+	var forget []func(archive.Bucket) error
+	well := 0
+	for _, key := range keys {
+		forget = append(forget, func(b archive.Bucket) error {
+			_, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{key}}, nil)
+			return err
+		})
+	}
+	for _, b := range []*fakeBucket{base, harmedDays(t, base, former)["damaged batch"]} {
+		twoAtOnce(t, "forget and forget", b, forget[0], forget[1], func(when string, b *fakeBucket, errs ...error) {
+			for i, err := range errs {
+				names := holders(t, b, keys[i])
+				if err != nil && !errors.Is(err, archive.ErrCorrupt) || err == nil && len(names) > 0 {
+					t.Fatalf("%s: %v; what was forgotten is in %q", when, err, names)
+				}
+			}
+			if errors.Join(errs...) == nil {
+				well++
+			}
+		})
+	}
+	if well < 30 {
+		t.Errorf("%d runs had no error", well)
+	}
+}
+
 // judgeHarmed says what is wrong with b, which was a harmed day, after the two programs and after a Repair. What a
 // whole file had stays, whether Repair ran before or not.
 func judgeHarmed(t *testing.T, b *fakeBucket, key, name, when string, programs []string, errs []error) {
