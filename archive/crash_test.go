@@ -55,10 +55,14 @@ const forgotten = 2
 // At night there are three programs, each stopped within the one before.
 //
 // Repair is one of the programs. Where it is, they also work at a day of which a merged file is damaged, and
-// the files that it was merged from are still there: what can be read when Repair has returned nil stays.
+// the files that it was merged from are still there, and at one of which a batch is damaged, and a merge that did not
+// come to count has its lives: what can be read when Repair has returned nil stays.
 func TestEveryCrash(t *testing.T) {
 	base := state{files: map[string][]byte{}}
-	archive.Shorten(t, 2, 1) // so that a day has several merged files
+	whole := newFake()
+	write(t, writer(t, whole), batch(0, 3, 0), batch(3, 4, 0))
+	beside := harmedDays(t, mergedAndMore(t, whole), whole)["batch beside leftover"] // its merge has all lives
+	archive.Shorten(t, 2, 1)                                                         // so that a day has several merged files
 	archive.OneByOne(t)
 	b := newFake()
 	write(t, writer(t, b), batch(0, 3, 0))
@@ -83,19 +87,21 @@ func TestEveryCrash(t *testing.T) {
 			everyCrash(t, all, base, func(s *state) place { return &inMemory{c.reads, &fakeBucket{files: maps.Clone(s.files)}} })
 		})
 	}
-	for _, c := range crashes {
-		t.Run(fmt.Sprintf("harmed/%d/%t", c.depth, c.reads), func(t *testing.T) {
-			all := func(yield func([]string) bool) {
-				for tuple := range tuples(c.depth) {
-					if slices.Contains(tuple, "repair") && !yield(tuple) {
-						return
+	for name, harmed := range map[string]*fakeBucket{"former files": harmedDays(t, b, former)["former files"], "batch beside leftover": beside} {
+		for _, c := range crashes {
+			t.Run(fmt.Sprintf("harmed/%s/%d/%t", name, c.depth, c.reads), func(t *testing.T) {
+				all := func(yield func([]string) bool) {
+					for tuple := range tuples(c.depth) {
+						if slices.Contains(tuple, "repair") && !yield(tuple) {
+							return
+						}
 					}
 				}
-			}
-			harmed := harmedDays(t, b, former)["former files"]
-			maps.DeleteFunc(harmed.files, func(name string, _ []byte) bool { return strings.Contains(name, "?") }) // these are there again
-			everyCrash(t, all, state{files: harmed.files, harmed: true}, func(s *state) place { return &inMemory{c.reads, &fakeBucket{files: maps.Clone(s.files)}} })
-		})
+				from := state{files: maps.Clone(harmed.files), harmed: true}
+				maps.DeleteFunc(from.files, func(name string, _ []byte) bool { return strings.Contains(name, "?") }) // these are there again
+				everyCrash(t, all, from, func(s *state) place { return &inMemory{c.reads, &fakeBucket{files: maps.Clone(s.files)}} })
+			})
+		}
 	}
 	// A directory has temporary files too, and nothing behind delete markers.
 	base.files = maps.Clone(base.files)
@@ -114,6 +120,14 @@ func TestEveryCrash(t *testing.T) {
 			}
 		}, base, func(s *state) place { return newOnDisk(t, root, s) })
 	})
+}
+
+// mergedAndMore returns a compacted copy of b with one more batch.
+func mergedAndMore(t *testing.T, b *fakeBucket) *fakeBucket {
+	b = b.clone()
+	compact(t, b)
+	write(t, writer(t, b), batch(4, 5, 0))
+	return b
 }
 
 func everyCrash(t *testing.T, all iter.Seq[[]string], base state, open func(*state) place) {
