@@ -63,7 +63,8 @@ type Wrapped[K comparable, V, T any] struct {
 //     lost. With CreatedAt nothing is read, and a later expiry is given up.
 //   - An Upsert over a dead record that the store still holds must write the record whole, or reset its
 //     life as a new one's. If it keeps the life, the value stays dead, and the call says ErrNotFound.
-//   - Two Upserts at once are the repository's to order.
+//   - Two Upserts at once are the repository's to order. With CreatedAt, what either of their values tells
+//     becomes created_at.
 //   - A touch never creates or revives a record, here too. The repository's writes may.
 func Wrap[K comparable, V, T any](repo Repository[K, V], s *Store[T], key func(K) string, opts *WrapOptions[V]) (*Wrapped[K, V, T], error) {
 	for _, required := range []struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -194,4 +195,33 @@ func TestWrapInBackground(t *testing.T) {
 			t.Errorf("%d touches, want 2", n)
 		}
 	})
+}
+
+// Promise 4: of two saves of an id that overlap, neither loses the created_at that its value tells.
+func TestTwoSavesKeepCreatedAt(t *testing.T) {
+	for gap := time.Duration(0); gap <= 6*time.Millisecond; gap += time.Millisecond / 2 {
+		bubble(t, func(t *testing.T) {
+			d, under := newRemote[profile](time.Millisecond)
+			d.trip = time.Millisecond
+			born := time.Now()
+			opts := &slidingttl.WrapOptions[profile]{CreatedAt: func(p profile) time.Time { return p.Created }}
+			w, err := slidingttl.Wrap(profiles{under}, open(t, d, session, nil), profileKey, opts)
+			must(t, err)
+			must(t, w.Upsert(t.Context(), 1, profile{"ann", born}))
+			time.Sleep(10 * time.Minute)
+			var saves sync.WaitGroup
+			for i := range 2 {
+				saves.Go(func() {
+					time.Sleep(time.Duration(i) * gap)
+					if err := w.Upsert(t.Context(), 1, profile{fmt.Sprint(i), born}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			saves.Wait()
+			if e := stored(t, under, profileKey(1)); e.CreatedAt != instant(born) {
+				t.Errorf("two saves %v apart moved created_at by %v", gap, e.CreatedAt.Sub(instant(born)))
+			}
+		})
+	}
 }

@@ -48,7 +48,9 @@ func (t *Touches) write(ctx context.Context, a *Access, readFirst, waited bool) 
 				err = ErrReplaced
 				break
 			}
-			before = driver.Life{} // it may be another record
+			if !a.Saved || before.ExpiresAt != 0 { // a value's own created_at holds for what another save wrote
+				before = driver.Life{} // it may be another record
+			}
 		}
 		life, claim := m.Life, driver.Instant(0)
 		if r.Due(m.Life, a.DueFrom) || restores(m.Life, before) {
