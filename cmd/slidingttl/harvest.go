@@ -14,6 +14,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
+// harvestGrace is the default of harvest --grace.
+const harvestGrace = 10 * time.Minute
+
 func (a *app) harvest() *cobra.Command {
 	var policy policyFlags
 	var pace paceFlags
@@ -21,7 +24,7 @@ func (a *app) harvest() *cobra.Command {
 	var since time.Time
 	var apply bool
 	var columns []string
-	o := upkeep.HarvestOptions{Grace: 10 * time.Minute}
+	o := upkeep.HarvestOptions{Grace: harvestGrace}
 	c := &cobra.Command{
 		Use:   "harvest STORE ARCHIVE",
 		Short: "Copy into an archive the dead records that the store still holds",
@@ -61,7 +64,9 @@ policy. --past-cap ends such lives: it sets their expiry to now, and a later har
 	f.StringVar(&source, "source", "", "`name` of the store in the archive. Always give the same: under another name records count as different")
 	f.StringArrayVar(&columns, "column", nil, "a column of the archive, text, from a field of values that are JSON: `name=field`, such as user_id=user.id, by which archive forget --where finds records; may be repeated")
 	f.TimeVar(&since, "since", since, []string{time.RFC3339}, `start from this time ("2026-11-22T08:00:00Z") and not from the position in the archive: leave out earlier deaths`)
-	f.Var((*period)(&o.Grace), "grace", "how long a record must have been dead")
+	f.Var((*period)(&o.Grace), "grace", "how long a record must have been dead: more than twice --max-skew")
+	pace.MaxSkew = time.Minute
+	f.Var((*period)(&pace.MaxSkew), "max-skew", "how far apart the clocks of the processes that use the records may be, and the largest --max-skew of retire")
 	f.BoolVar(&o.PastCap, "past-cap", false, "end the lives of records past the cap whose expiry is in the future")
 	f.IntVar(&o.Batch, "batch", 5000, "records in a file of the archive")
 	_ = c.MarkFlagRequired("source")

@@ -56,7 +56,7 @@ var flagNames = strings.NewReplacer(
 	"Options.MaxFailed", "--max-errors", "Options.Shards", "--shards", "Options.Segments", "--segments", "Options.Page", "--page",
 	"Options.Resume", "--resume", "Options.Save", "--checkpoint", "AdoptOptions.Undo", "--undo", "AdoptOptions.Spread", "--spread",
 	"LookOptions.Sample", "--sample", "WriteOptions.Kinds", "--kinds", "Options.Prefix", "--prefix",
-	"MendOptions.CreatedAt", "--created-at", "ReapOptions.Grace", "--grace", "HarvestOptions.Grace", "--grace", "DyingOptions.Limit", "--limit",
+	"MendOptions.CreatedAt", "--created-at", "ReapOptions.Grace", "--grace", "HarvestOptions.Grace", "--grace", "twice MaxSkew", "twice --max-skew", "DyingOptions.Limit", "--limit",
 )
 
 // errUsage says that the command line is wrong.

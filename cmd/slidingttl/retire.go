@@ -25,7 +25,8 @@ func (a *app) retire() *cobra.Command {
 		Short: "End the lives of records by key, list or prefix, for every process, and delete none",
 		Long: `Ends the lives of records: of a key, of a list of keys or of a prefix, for every process, whatever the
 policy. The expiry of each becomes now less --max-skew. It deletes nothing: retention and archives see
-a death like any other. Keys are those of the SDK, without the prefix of a store.
+a death like any other; harvest needs the same --max-skew, or a larger one. Keys are those of the SDK,
+without the prefix of a store.
 
 Records of middleware/session and its indexes are left alone unless --kinds names them.`,
 		Example: `  slidingttl retire "redis://cache1?prefix=link:" --keys stolen.txt --apply`,
@@ -42,6 +43,9 @@ Records of middleware/session and its indexes are left alone unless --kinds name
 			what := fmt.Sprintf("%d keys", len(write.keys))
 			if write.Prefix != "" {
 				what = fmt.Sprintf("all keys that begin with %q", write.Prefix)
+			}
+			if write.MaxSkew >= harvestGrace/2 {
+				say(a.err, fmt.Sprintf("--max-skew is %v: every harvest of this store, also an earlier one, needs --max-skew %[1]v and a --grace of more than twice that; else these deaths may reach no archive", write.MaxSkew))
 			}
 			w := work{uri: args[0], pace: &write.paceFlags}
 			w.ask = fmt.Sprintf("About to END the lives of the records of %s: %s.", args[0], what)

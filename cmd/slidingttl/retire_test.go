@@ -52,6 +52,34 @@ func TestRetireOnSQLite(t *testing.T) {
 	}
 }
 
+// A death that a retirement dates further back than the last harvest came would be archived by none: harvest takes
+// the same --max-skew, and retire warns where harvest's default --grace is too short for it.
+func TestRetireBeforeHarvest(t *testing.T) {
+	db, uri := sessionsIn(t, 2)
+	execute(t, db, "UPDATE sessions SET created_at = (unixepoch() - 7200) * 1000, expires_at = (unixepoch() + 600) * 1000")
+	harvest := []string{"harvest", uri + "&retain=30d", t.TempDir(), "--source", "a", "--policy", thirty, "--apply"}
+	_, errs := command(t, exitUsage, append(harvest, "--max-skew", "15m")...)
+	contains(t, errs, "--grace is 10m0s: must exceed 30m", "twice --max-skew")
+	harvest = append(harvest, "--max-skew", "15m", "--grace", "31m")
+	command(t, 0, harvest...)
+	const warning = "every harvest of this store, also an earlier one, needs --max-skew"
+	_, errs = command(t, 0, "retire", uri, "user:000", "--apply", "--max-skew", "4m59s")
+	if strings.Contains(errs, warning) {
+		t.Error(errs)
+	}
+	for _, skew := range []string{"5m", "15m"} {
+		_, errs = command(t, 0, "retire", uri, "user:001", "--max-skew", skew)
+		contains(t, errs, "--max-skew is "+skew, warning)
+	}
+	out, errs := command(t, 0, "retire", uri, "user:001", "--apply", "--max-skew", "15m")
+	contains(t, out+errs, "retired 1", warning)
+	out, _ = command(t, 0, harvest...)
+	contains(t, out, "alive, or dead not long enough 2")
+	if strings.Contains(out, "left to an earlier harvest") {
+		t.Error(out)
+	}
+}
+
 // On Redis a retired record that is not retained goes at once, one that is retained stays as a dead
 // one does, and sessions and their indexes are left alone.
 func TestRetireOnRedis(t *testing.T) {
