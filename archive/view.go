@@ -45,6 +45,9 @@ func (r *Reader) View(ctx context.Context, engine, root, url string, span Span) 
 	if !ok {
 		return "", &driver.InvalidError{Field: "engine", Value: strconv.Quote(engine), Rule: "must be duckdb, clickhouse or athena"}
 	}
+	if strings.Contains("/"+root, "/day=") { // DuckDB takes the first one for the day
+		return "", &driver.InvalidError{Field: "root", Value: strconv.Quote(root), Rule: "must have no element that begins with day="}
+	}
 	days, err := r.Manifests(ctx, span)
 	if err != nil {
 		return "", err

@@ -91,7 +91,7 @@ func TestArchive(t *testing.T) {
 
 func TestArchiveUsage(t *testing.T) {
 	day := filepath.Join(t.TempDir(), "day=2026-11-22")
-	if err := os.Mkdir(day, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(day, "archive"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for name, args := range map[string][]string{
@@ -107,11 +107,16 @@ func TestArchiveUsage(t *testing.T) {
 		"two keys":     {"archive", "forget", t.TempDir(), "a", "b"},
 		"a day's own":  {"archive", "forget", day + "/", "key", "--apply"},
 		"one in S3":    {"archive", "stats", "s3://bucket/dead/day=2026-11-22/?region=eu-central-1"},
+		"below a day":  {"archive", "stats", filepath.Join(day, "archive")},
+		"in S3 too":    {"archive", "stats", "s3://bucket/day%3D1/dead/?region=eu-central-1"},
 		"turned days":  {"archive", "verify", t.TempDir(), "--from", "2026-12-01", "--to", "2026-11-01"},
 		"no days":      {"archive", "compact", t.TempDir(), "--keep-days", "0"},
 	} {
 		t.Run(name, func(t *testing.T) { command(t, exitUsage, args...) })
 	}
+	t.Chdir(day)
+	_, errs := command(t, exitUsage, "archive", "stats", "archive")
+	contains(t, errs, "day=2026-11-22")
 }
 
 // The view of an archive in S3 names the bucket where the command itself finds it.

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 
@@ -20,16 +19,23 @@ import (
 
 // openArchive opens an existing archive.
 func openArchive(ctx context.Context, uri string) (archive.Bucket, error) {
-	if place, _, _ := strings.Cut(uri, "?"); strings.HasPrefix(path.Base(filepath.ToSlash(place)), "day=") {
-		return nil, fmt.Errorf("%w: %s is a day of an archive: name the archive", errUsage, uri)
-	}
 	if !strings.HasPrefix(uri, "s3://") {
+		path, err := filepath.Abs(uri)
+		if err == nil {
+			err = outsideDays(filepath.ToSlash(path))
+		}
+		if err != nil {
+			return nil, err
+		}
 		if _, err := os.Stat(uri); errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%w: there is no directory %s", errUsage, uri)
 		}
 		return archive.OpenDirectory(uri)
 	}
 	c, a, err := openS3(ctx, uri)
+	if err == nil {
+		err = outsideDays(a.Path)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -38,6 +44,17 @@ func openArchive(ctx context.Context, uri string) (archive.Bucket, error) {
 		return nil, err
 	}
 	return s3.New(c, a.Host, &s3.Options{Prefix: strings.TrimPrefix(a.Path, "/"), SSEKMSKey: a.own["kms"], Tiers: tiers})
+}
+
+// outsideDays returns an error if an element of an archive's path is named like a day. It may be a day of an archive,
+// and DuckDB takes the day of each life below it from there.
+func outsideDays(path string) error {
+	for element := range strings.SplitSeq(path, "/") {
+		if strings.HasPrefix(element, "day=") {
+			return fmt.Errorf("%w: the archive's path has %s: must be that of an archive, and no element may begin with day=", errUsage, element)
+		}
+	}
+	return nil
 }
 
 // openS3 returns a client for an archive in S3, and the archive's address.

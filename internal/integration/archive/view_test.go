@@ -89,11 +89,11 @@ func TestView(t *testing.T) {
 		t.Errorf("%v\n%s", err, view)
 	}
 	for _, c := range []struct {
-		engine string
-		span   archive.Span
-	}{{"hive", archive.Span{}}, {"duckdb", archive.Span{To: 1}}} {
-		if view, err := archive.NewReader(b).View(t.Context(), c.engine, path, "", c.span); err == nil {
-			t.Errorf("%s of %v:\n%s", c.engine, c.span, view)
+		engine, root string
+		span         archive.Span
+	}{{"hive", path, archive.Span{}}, {"duckdb", path, archive.Span{To: 1}}, {"duckdb", "/a/day=x/b", archive.Span{}}, {"duckdb", "day=x/b", archive.Span{}}} {
+		if view, err := archive.NewReader(b).View(t.Context(), c.engine, c.root, "", c.span); err == nil {
+			t.Errorf("%s of %s, %v:\n%s", c.engine, c.root, c.span, view)
 		}
 	}
 }
