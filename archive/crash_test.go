@@ -380,7 +380,9 @@ func (x *explorer) run(p play) (o played, err error) {
 	err = programs[p.name](x.t.Context(), b, &src)
 	if !o.stopped || p.then >= 0 {
 		o.state, o.hit, o.err = x.intern(&state{files: at.content(), source: src}), s.hit, err
-		if err != nil && (!s.hit || s.committed) && !(x.harmed && (errors.Is(err, archive.ErrCorrupt) || errors.Is(err, archive.ErrLeft))) { // an operation recognises its own commit
+		// An operation recognises its own commit, unless another ran before it could look, and Retain removed the manifest file.
+		committed := s.committed && !(s.reads && p.then >= 0)
+		if err != nil && (!s.hit || committed) && !(x.harmed && (errors.Is(err, archive.ErrCorrupt) || errors.Is(err, archive.ErrLeft))) {
 			return o, fmt.Errorf("%+v: %w", p, err)
 		}
 	}
