@@ -379,9 +379,11 @@ func (x *explorer) run(p play) (o played, err error) {
 	}
 	err = programs[p.name](x.t.Context(), b, &src)
 	if !o.stopped || p.then >= 0 {
-		o.state, o.hit, o.err = x.intern(&state{files: at.content(), source: src}), s.hit, err
-		// An operation recognises its own commit, unless another ran before it could look, and Retain removed the manifest file.
-		committed := s.committed && !(s.reads && p.then >= 0)
+		files := at.content()
+		o.state, o.hit, o.err = x.intern(&state{files: files, source: src}), s.hit, err
+		// An operation recognises its own commit, unless one that ran before it could look has removed the manifest file.
+		_, committed := files[s.committed]
+		committed = committed || s.committed != "" && p.then < 0
 		if err != nil && (!s.hit || committed) && !(x.harmed && (errors.Is(err, archive.ErrCorrupt) || errors.Is(err, archive.ErrLeft))) {
 			return o, fmt.Errorf("%+v: %w", p, err)
 		}
@@ -683,7 +685,7 @@ type stage struct {
 	mu        sync.Mutex
 	changes   int // so far; guarded by mu, as are dead and hit
 	dead, hit bool
-	committed bool // the fault hit a manifest file that was made
+	committed string // the manifest file that was made when the fault hit it
 }
 
 // point is a call, with an effect if do is not nil.
@@ -765,7 +767,9 @@ func (s *staged) Create(ctx context.Context, _ string, write func(io.Writer) (st
 		return err
 	}
 	err = s.point(false, func() error { return s.set(name, []byte(content.String()), true) })
-	s.committed = s.committed || errors.Is(err, errLost) && strings.Contains(name, "_manifest-")
+	if errors.Is(err, errLost) && strings.Contains(name, "_manifest-") {
+		s.committed = name
+	}
 	return err
 }
 
