@@ -38,8 +38,8 @@ type dialect interface {
 	clock() string
 	began() string
 	// locked is the condition is, in a form that locks the row before other conditions are
-	// evaluated.
-	locked(table string, key []string, is string) string
+	// evaluated. removes: it is locked for a DELETE, and not for an UPDATE of other columns than key.
+	locked(table string, key []string, is string, removes bool) string
 
 	// unsynced is a further condition of a touch, by which its commit is not waited for, unless sync.
 	// Empty: the database has none that is the statement's alone.

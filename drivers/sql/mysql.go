@@ -58,7 +58,7 @@ func (mysql) began() string { return mysqlStart + " DIV 1000" }
 
 const mysqlStart = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 
-func (mysql) locked(_ string, _ []string, is string) string { return is }
+func (mysql) locked(_ string, _ []string, is string, _ bool) string { return is }
 
 func (mysql) unsynced(bool) string { return "" }
 

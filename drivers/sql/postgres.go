@@ -55,10 +55,14 @@ func postgresTime(of string) string {
 }
 
 // locked: PostgreSQL evaluates a condition before it waits for a row's lock, and again only if the
-// row was written meanwhile.
-func (postgres) locked(table string, key []string, is string) string {
-	columns := strings.Join(key, ", ")
-	return "(" + columns + ") = (SELECT " + columns + " FROM " + table + " WHERE " + is + " FOR UPDATE)"
+// row was written meanwhile. A lock FOR UPDATE waits also for transactions that refer to the row by a
+// foreign key.
+func (postgres) locked(table string, key []string, is string, removes bool) string {
+	columns, lock := strings.Join(key, ", "), "NO KEY UPDATE"
+	if removes {
+		lock = "UPDATE"
+	}
+	return "(" + columns + ") = (SELECT " + columns + " FROM " + table + " WHERE " + is + " FOR " + lock + ")"
 }
 
 // unsynced: a statement that is a transaction of its own commits by the setting that it has then.

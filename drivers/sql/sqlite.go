@@ -45,7 +45,7 @@ func (s sqlite) object(columns []string) string {
 func (sqlite) clock() string   { return "CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)" }
 func (s sqlite) began() string { return s.clock() }
 
-func (sqlite) locked(_ string, _ []string, is string) string { return is }
+func (sqlite) locked(_ string, _ []string, is string, _ bool) string { return is }
 
 func (sqlite) unsynced(bool) string { return "" }
 

@@ -56,8 +56,11 @@ func (t *table) statements() statements {
 	from := " FROM " + name + " WHERE "
 	clock := d.clock()
 	time := "COALESCE(" + d.integer() + ", " + clock + ")" // the judge's time
-	is := d.locked(name, t.keyColumns(), key+" AND COALESCE("+created+", 0) = ? AND COALESCE("+expires+", 0) = ? AND COALESCE("+q(t.version)+", 0) = ?") +
-		" AND " + time + " BETWEEN ? AND ?"
+	isFor := func(removes bool) string {
+		return d.locked(name, t.keyColumns(), key+" AND COALESCE("+created+", 0) = ? AND COALESCE("+expires+", 0) = ? AND COALESCE("+q(t.version)+", 0) = ?", removes) +
+			" AND " + time + " BETWEEN ? AND ?"
+	}
+	is := isFor(false)
 
 	keepCreated := q(t.created.Name) + " = " + d.written(t.created.Type, "?")
 	setExpires := q(t.expires.Name) + " = " + d.written(t.expires.Type, "?")
@@ -100,7 +103,7 @@ func (t *table) statements() statements {
 	}
 
 	limit := d.lesser(created, d.integer()) + " + " + d.integer()
-	due := d.locked(name, t.keyColumns(), key+" AND COALESCE("+created+", 0) <> 0 AND "+expires+" > ? AND "+expires+" < "+d.lesser(d.integer(), limit)) +
+	due := d.locked(name, t.keyColumns(), key+" AND COALESCE("+created+", 0) <> 0 AND "+expires+" > ? AND "+expires+" < "+d.lesser(d.integer(), limit), false) +
 		" AND " + expires + " > " + time
 	update := set(q(t.expires.Name)+" = "+d.written(t.expires.Type, d.lesser(d.integer(), limit))) + due
 	s := statements{
@@ -116,7 +119,7 @@ func (t *table) statements() statements {
 		forward:   set(setExpires) + is + d.unsynced(t.syncTouches),
 		forwardIn: set(setExpires) + is,
 		touch:     set(keepCreated, setExpires, setSweep) + is,
-		remove:    "DELETE" + from + is,
+		remove:    "DELETE" + from + isFor(true),
 		delete:    "DELETE" + from + key,
 	}
 	if s.upserts {

@@ -4,10 +4,13 @@ import (
 	"context"
 	stdsql "database/sql"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // TestWithTx: writes in a transaction exist only once it is committed. Reads in it see them and
@@ -94,4 +97,96 @@ func TestWithTx(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestBesideReferences: a row that a transaction has just referred to by a foreign key is touched and
+// replaced without waiting for that transaction, as by a plain UPDATE on PostgreSQL.
+func TestBesideReferences(t *testing.T) {
+	db := sqltest.DB(t, sqltest.PostgreSQL)
+	d := open[session](t, db, PostgreSQL, nil)
+	mustExec(t, db, PostgreSQL, "CREATE TABLE orders (session text REFERENCES "+d.quoted()+" (id))")
+	const order = "INSERT INTO orders VALUES ('k')"
+	store, err := slidingttl.New(d, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close(context.Background()) }()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // ends a hang
+	defer cancel()
+	if err := store.Insert(ctx, "k", session{}); err != nil {
+		t.Fatal(err)
+	}
+
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.ExecContext(ctx, order); err != nil {
+		t.Fatal(err)
+	}
+	access := func(now driver.Instant, keep time.Duration) driver.Access {
+		millis := driver.Instant(keep.Milliseconds())
+		return driver.Access{At: now, Keep: millis, Stored: millis, Most: 24 * 3600e3, Step: time.Millisecond}
+	}
+	for name, write := range map[string]func(was driver.Meta, now driver.Instant) error{
+		"a forward touch": func(was driver.Meta, now driver.Instant) error {
+			_, err := d.Touch(ctx, "k", was, driver.Life{CreatedAt: was.CreatedAt, ExpiresAt: was.ExpiresAt.Add(time.Second)}, now)
+			return err
+		},
+		"a touch back": func(was driver.Meta, now driver.Instant) error {
+			_, err := d.Touch(ctx, "k", was, driver.Life{CreatedAt: was.CreatedAt, ExpiresAt: was.ExpiresAt.Add(-time.Second)}, now)
+			return err
+		},
+		"a replace": func(was driver.Meta, now driver.Instant) error {
+			_, err := d.Replace(ctx, "k", session{}, was, was.Life, now)
+			return err
+		},
+		"a read that touches": func(was driver.Meta, now driver.Instant) error {
+			e, touched, err := d.ReadTouch(ctx, "k", nil, access(now, 3*time.Hour), now)
+			if err == nil && (!touched || e.Meta == was) {
+				err = errors.New("has not touched")
+			}
+			return err
+		},
+		"an overwrite": func(was driver.Meta, now driver.Instant) error {
+			_, err := d.Overwrite(ctx, "k", session{}, was.Life, access(now, 2*time.Hour), now)
+			return err
+		},
+	} {
+		if err := write(d.mustGet(t, "k").Meta, driver.Floor(d.Now())); err != nil {
+			t.Errorf("%s beside an open transaction that refers to the row: %v", name, err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+
+	// Two transactions at once order, and then update the session.
+	var ordered, ended sync.WaitGroup
+	ordered.Add(2)
+	for range 2 {
+		ended.Go(func() {
+			tx, err := db.BeginTx(ctx, nil)
+			if err == nil {
+				defer func() { _ = tx.Rollback() }()
+				_, err = tx.ExecContext(ctx, order)
+			}
+			ordered.Done()
+			ordered.Wait()
+			if err == nil {
+				_, err = store.Update(WithTx(ctx, tx), "k", func(s session) (session, error) { return session{s.User + "+"}, nil })
+			}
+			if err == nil {
+				err = tx.Commit()
+			}
+			if err != nil {
+				t.Errorf("an order, and an update of its session: %v", err)
+			}
+		})
+	}
+	ended.Wait()
+	if e := d.mustGet(t, "k"); e.Value.User != "++" {
+		t.Errorf("after two updates it is %+v", e.Value)
+	}
 }
