@@ -12,8 +12,8 @@ import (
 	"go.opentelemetry.io/otel/semconv/v1.34.0/dbconv"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/slidingttl/slidingttl/internal/metrics"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/telemetry"
 )
 
 const schema = semconv.SchemaURL
@@ -84,7 +84,7 @@ func (k call) end(failed *error) {
 	case errors.Is(err, driver.ErrConflict):
 		k.span.SetAttributes(attribute.String(answer, "conflict"))
 	default:
-		class := semconv.ErrorTypeKey.String(telemetry.ErrorType(err))
+		class := semconv.ErrorTypeKey.String(metrics.ErrorType(err))
 		k.about = append(k.about, class)
 		k.span.SetAttributes(class)
 		k.span.SetStatus(codes.Error, err.Error())

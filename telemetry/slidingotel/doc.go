@@ -1,5 +1,5 @@
 // Package slidingotel reports metrics and spans of slidingttl by OpenTelemetry. It has the
-// metrics of package telemetry for each store, and a span and a duration for each call of a
+// metrics of telemetry/README.md for each store, and a span and a duration for each call of a
 // driver.
 //
 //	t, err := slidingotel.New(nil)
@@ -23,8 +23,8 @@
 // GetMulti of two keys or more. One call is one span, however many requests the driver needs for it.
 //
 // "Not found" and a conflict are answers and not failures: such a span has the attribute
-// slidingttl.answer, and no error.type. The class of an error is that of
-// telemetry.ErrorType. A touch runs on its own context with the values of its caller's, so
+// slidingttl.answer, and no error.type. The class of an error is one of
+// telemetry/README.md. A touch runs on its own context with the values of its caller's, so
 // the parent of its span is the read that found it due.
 //
 // Nothing of this contains a key. The status of a span has the error's text, which contains

@@ -38,7 +38,7 @@ func (f *failing) Touch(ctx context.Context, key string, was driver.Meta, life d
 }
 
 // wrapped returns a traced driver over memory, and what can fail below it.
-func wrapped(t *testing.T, c *collector, db slidingotel.Database) (*slidingotel.Driver[string], *failing) {
+func wrapped(t *testing.T, c *collector, db slidingotel.Database) (driver.Driver[string], *failing) {
 	t.Helper()
 	inner := &failing{Driver: remote[string]{inMemory[string](t)}}
 	d, err := slidingotel.Wrap(c.tel, driver.Driver[string](inner), db)
@@ -173,7 +173,7 @@ func TestBatch(t *testing.T) {
 	d, err := slidingotel.Wrap(c.tel, driver.Driver[string](batch{}), database)
 	ok(t, err)
 	for _, keys := range [][]string{{"a"}, {"a", "b", "c"}} {
-		_, err := driver.GetMulti(t.Context(), driver.Driver[string](d), keys)
+		_, err := driver.GetMulti(t.Context(), d, keys)
 		ok(t, err)
 	}
 	var got []string
@@ -196,7 +196,7 @@ func TestTouchBelongsToItsRead(t *testing.T) {
 	c := collect(t)
 	d, _ := wrapped(t, c, database)
 	now := startClock()
-	s := store(t, driver.Driver[string](d), &slidingttl.Options[string]{Now: now.time})
+	s := store(t, d, &slidingttl.Options[string]{Now: now.time})
 	ok(t, s.Insert(t.Context(), secret, "v"))
 	now.pass(10 * time.Minute)
 	ctx, request := c.tracer.Tracer("test").Start(t.Context(), "request")
@@ -222,7 +222,7 @@ func TestNoKeys(t *testing.T) {
 	now := startClock()
 	observer, err := c.tel.Observer("sessions")
 	ok(t, err)
-	s := store(t, driver.Driver[string](d), &slidingttl.Options[string]{Now: now.time, Observer: observer})
+	s := store(t, d, &slidingttl.Options[string]{Now: now.time, Observer: observer})
 	ok(t, c.tel.Add("sessions", s))
 	ctx := t.Context()
 	_, _ = s.Get(ctx, secret)

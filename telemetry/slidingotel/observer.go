@@ -7,8 +7,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/slidingttl/slidingttl/internal/metrics"
 	"github.com/slidingttl/slidingttl/slidingttl"
-	"github.com/slidingttl/slidingttl/telemetry"
 )
 
 // Observer returns an observer that fills the histograms of touches for the store of that
@@ -23,8 +23,8 @@ func (t *Telemetry) Observer(store string) (*slidingttl.Observer, error) {
 
 func (t *Telemetry) touch(ctx context.Context, store string, e slidingttl.TouchEvent) {
 	labels := make([]attribute.KeyValue, 2, 3)
-	labels[0] = attribute.String(telemetry.LabelStore, store)
-	labels[1] = attribute.String(telemetry.TouchLeft.Label, e.Outcome.String())
+	labels[0] = attribute.String(metrics.LabelStore, store)
+	labels[1] = attribute.String(metrics.TouchLeft.Label, e.Outcome.String())
 	if e.Left < math.MaxInt64 { // else the record had no expiry
 		t.left.Record(ctx, max(0, e.Left.Seconds()), metric.WithAttributes(labels...))
 	}
@@ -32,7 +32,7 @@ func (t *Telemetry) touch(ctx context.Context, store string, e slidingttl.TouchE
 		return
 	}
 	if e.Err != nil {
-		labels = append(labels, attribute.String(telemetry.LabelErrorType, telemetry.ErrorType(e.Err)))
+		labels = append(labels, attribute.String(metrics.LabelErrorType, metrics.ErrorType(e.Err)))
 	}
 	t.duration.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(labels...))
 }

@@ -13,9 +13,9 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/slidingttl/slidingttl/internal/metrics"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/telemetry"
 	"github.com/slidingttl/slidingttl/telemetry/slidingotel"
 )
 
@@ -152,7 +152,7 @@ func TestNames(t *testing.T) {
 		}
 		got[name] = kind + " " + m.Unit + " " + m.Description
 	}
-	for _, m := range telemetry.Metrics() {
+	for _, m := range metrics.Metrics() {
 		want[m.Name] = string(m.Kind) + " " + m.Unit + " " + m.Help
 	}
 	if !maps.Equal(got, want) {

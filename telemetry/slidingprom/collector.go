@@ -1,25 +1,29 @@
 package slidingprom
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/slidingttl/slidingttl/telemetry"
+	"github.com/slidingttl/slidingttl/internal/metrics"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // Collector collects the metrics of stores for a registry. Its methods are safe for
 // concurrent use.
 type Collector struct {
-	read     map[int]described // by their place in telemetry.Metrics
+	read     map[int]described // by their place in metrics.Metrics
 	duration *prometheus.HistogramVec
 	left     *prometheus.HistogramVec
-	stores   telemetry.Stores
+	stores   metrics.Stores
 }
 
 var _ prometheus.Collector = (*Collector)(nil)
 
 // described is a metric that is read when it is collected.
 type described struct {
-	telemetry.Metric
+	metrics.Metric
 	desc *prometheus.Desc
 	kind prometheus.ValueType
 }
@@ -28,19 +32,19 @@ type described struct {
 func New() *Collector {
 	c := &Collector{
 		read:     make(map[int]described),
-		duration: histogram(telemetry.TouchDuration, telemetry.TouchDuration.Label, errorType),
-		left:     histogram(telemetry.TouchLeft, telemetry.TouchLeft.Label),
+		duration: histogram(metrics.TouchDuration, metrics.TouchDuration.Label, errorType),
+		left:     histogram(metrics.TouchLeft, metrics.TouchLeft.Label),
 	}
-	for i, m := range telemetry.Metrics() {
-		if m.Kind == telemetry.Histogram {
+	for i, m := range metrics.Metrics() {
+		if m.Kind == metrics.Histogram {
 			continue
 		}
-		labels := []string{telemetry.LabelStore}
+		labels := []string{metrics.LabelStore}
 		if m.Label != "" {
 			labels = append(labels, m.Label)
 		}
 		kind := prometheus.GaugeValue
-		if m.Kind == telemetry.Counter {
+		if m.Kind == metrics.Counter {
 			kind = prometheus.CounterValue
 		}
 		c.read[i] = described{m, prometheus.NewDesc(m.Prometheus(), m.Help, labels, nil), kind}
@@ -48,29 +52,36 @@ func New() *Collector {
 	return c
 }
 
-// errorType is telemetry.LabelErrorType as Prometheus spells it.
+// errorType is metrics.LabelErrorType as Prometheus spells it.
 const errorType = "error_type"
 
-func histogram(m telemetry.Metric, labels ...string) *prometheus.HistogramVec {
+func histogram(m metrics.Metric, labels ...string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Prometheus(), Help: m.Help, Buckets: m.Buckets},
-		append([]string{telemetry.LabelStore}, labels...))
+		append([]string{metrics.LabelStore}, labels...))
 }
 
 // Add collects the metrics of s from now on, with store as their label. If the name was
 // added before, the error is a *slidingttl.InvalidError.
-func (c *Collector) Add(store string, s telemetry.Store) error { return c.stores.Add(store, s) }
+func (c *Collector) Add(store string, s interface {
+	Stats() slidingttl.Stats
+	Now() time.Time
+}) error {
+	return c.stores.Add(store, s)
+}
 
 // AddArchive collects the metrics of an archive from now on, with store as their label. The
 // archive, such as an archive.Grave, takes that store's dead records. The error is a
 // *slidingttl.InvalidError if the name was added before.
-func (c *Collector) AddArchive(store string, a telemetry.Archived) error {
+func (c *Collector) AddArchive(store string, a interface{ Stats() driver.BuryStats }) error {
 	return c.stores.AddArchive(store, a)
 }
 
 // AddPolicies collects the metrics of the file of policies that a store follows. Their label is
 // store; a file of several stores is added for each. The error is a
 // *slidingttl.InvalidError if the name was added before.
-func (c *Collector) AddPolicies(store string, f telemetry.Followed) error {
+func (c *Collector) AddPolicies(store string, f interface {
+	LastReload() (successful bool, accepted time.Time)
+}) error {
 	return c.stores.AddPolicies(store, f)
 }
 

@@ -18,10 +18,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/internal/metrics"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/policyfile"
-	"github.com/slidingttl/slidingttl/telemetry"
 	"github.com/slidingttl/slidingttl/telemetry/slidingprom"
 )
 
@@ -122,10 +122,10 @@ func TestMetrics(t *testing.T) {
 		t.Fatalf("not the life that was meant: %+v", st)
 	}
 	var want strings.Builder
-	head := func(m telemetry.Metric) {
+	head := func(m metrics.Metric) {
 		fmt.Fprintf(&want, "# HELP %[1]s %[2]s\n# TYPE %[1]s %[3]s\n", m.Prometheus(), m.Help, m.Kind)
 	}
-	for _, m := range telemetry.Metrics() {
+	for _, m := range metrics.Metrics() {
 		switch m.Name {
 		case "slidingttl.reads":
 			head(m)
@@ -196,7 +196,7 @@ func TestNames(t *testing.T) {
 	for _, f := range families {
 		got[f.GetName()] = strings.ToLower(f.GetType().String()) + " " + f.GetHelp()
 	}
-	for _, m := range telemetry.Metrics() {
+	for _, m := range metrics.Metrics() {
 		want[m.Prometheus()] = string(m.Kind) + " " + m.Help
 	}
 	if !maps.Equal(got, want) {
@@ -253,7 +253,7 @@ func TestPolicyFile(t *testing.T) {
 		want := func(successful int, accepted time.Time) {
 			t.Helper()
 			var text strings.Builder
-			for _, m := range telemetry.Metrics() {
+			for _, m := range metrics.Metrics() {
 				var is any = successful
 				if !strings.HasPrefix(m.Name, "slidingttl.policy.") {
 					continue

@@ -1,4 +1,4 @@
-// Package slidingprom exports the metrics of package telemetry to Prometheus. One
+// Package slidingprom exports the metrics of telemetry/README.md to Prometheus. One
 // [Collector] has all stores of a program; the label "store" tells them apart.
 //
 //	c := slidingprom.New()

@@ -4,8 +4,8 @@ import (
 	"context"
 	"math"
 
+	"github.com/slidingttl/slidingttl/internal/metrics"
 	"github.com/slidingttl/slidingttl/slidingttl"
-	"github.com/slidingttl/slidingttl/telemetry"
 )
 
 // Observer returns an observer that fills the histograms of touches for the store of that
@@ -24,6 +24,6 @@ func (c *Collector) touch(store string, e slidingttl.TouchEvent) {
 		c.left.WithLabelValues(store, outcome).Observe(max(0, e.Left.Seconds()))
 	}
 	if e.Duration > 0 { // else it shared, or waited
-		c.duration.WithLabelValues(store, outcome, telemetry.ErrorType(e.Err)).Observe(e.Duration.Seconds())
+		c.duration.WithLabelValues(store, outcome, metrics.ErrorType(e.Err)).Observe(e.Duration.Seconds())
 	}
 }

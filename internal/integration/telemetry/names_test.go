@@ -16,7 +16,6 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/policyfile"
-	metrics "github.com/slidingttl/slidingttl/telemetry"
 	"github.com/slidingttl/slidingttl/telemetry/slidingotel"
 	"github.com/slidingttl/slidingttl/telemetry/slidingprom"
 )
@@ -24,10 +23,23 @@ import (
 // remote hides that a driver's store is in memory.
 type remote struct{ driver.Driver[string] }
 
+// exporter is what both of them are.
+type exporter interface {
+	Observer(name string) (*slidingttl.Observer, error)
+	Add(name string, s interface {
+		Stats() slidingttl.Stats
+		Now() time.Time
+	}) error
+	AddArchive(name string, a interface{ Stats() driver.BuryStats }) error
+	AddPolicies(name string, f interface {
+		LastReload() (successful bool, accepted time.Time)
+	}) error
+}
+
 // live makes a store as an exporter wants it, and has it touch a record.
-func live(t *testing.T, d driver.Driver[string], observe func(string) (*slidingttl.Observer, error), add func(string, *slidingttl.Store[string]) error, bury func(string, metrics.Archived) error, follow func(string, metrics.Followed) error) {
+func live(t *testing.T, d driver.Driver[string], to exporter) {
 	t.Helper()
-	observer, err := observe("sessions")
+	observer, err := to.Observer("sessions")
 	ok(t, err)
 	told := make(chan struct{}, 100)
 	see := observer.Touch
@@ -38,9 +50,9 @@ func live(t *testing.T, d driver.Driver[string], observe func(string) (*slidingt
 	s, err := slidingttl.New(d, slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, &slidingttl.Options[string]{Observer: observer})
 	ok(t, err)
 	t.Cleanup(func() { ok(t, s.Close(context.Background())) })
-	ok(t, add("sessions", s))
-	ok(t, bury("sessions", new(archive.Grave)))
-	ok(t, follow("sessions", new(policyfile.File)))
+	ok(t, to.Add("sessions", s))
+	ok(t, to.AddArchive("sessions", new(archive.Grave)))
+	ok(t, to.AddPolicies("sessions", new(policyfile.File)))
 	ok(t, s.Insert(t.Context(), "4711", "ann"))
 	for s.Stats().Touched == 0 { // a read at a later millisecond than the last is due
 		_, err := s.Get(t.Context(), "4711")
@@ -66,7 +78,7 @@ func byOTel(t *testing.T) map[string]string {
 	tel, _ := telemetry(t, exporter)
 	d, err := slidingotel.Wrap(tel, driver.Driver[string](inMemory(t)), slidingotel.Database{System: "memory"})
 	ok(t, err)
-	live(t, d, tel.Observer, func(name string, s *slidingttl.Store[string]) error { return tel.Add(name, s) }, tel.AddArchive, tel.AddPolicies)
+	live(t, d, tel)
 	return gather(t, r)
 }
 
@@ -76,7 +88,7 @@ func byPrometheus(t *testing.T) map[string]string {
 	r := prometheus.NewRegistry()
 	c := slidingprom.New()
 	r.MustRegister(c)
-	live(t, inMemory(t), c.Observer, func(name string, s *slidingttl.Store[string]) error { return c.Add(name, s) }, c.AddArchive, c.AddPolicies)
+	live(t, inMemory(t), c)
 	return gather(t, r)
 }
 

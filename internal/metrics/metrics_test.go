@@ -1,4 +1,4 @@
-package telemetry
+package metrics
 
 import (
 	"context"
@@ -40,7 +40,7 @@ func row(m Metric) string {
 
 // The table of README.md is the list of metrics.
 func TestTable(t *testing.T) {
-	content, err := os.ReadFile("README.md")
+	content, err := os.ReadFile("../../telemetry/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,8 +151,8 @@ func TestErrorType(t *testing.T) {
 		{fmt.Errorf("%w: %w", slidingttl.ErrAmbiguous, &brokenDisk{}), "ambiguous"},
 		{fmt.Errorf("%w: %w", slidingttl.ErrAmbiguous, context.DeadlineExceeded), "timeout"},
 		{context.Canceled, "canceled"},
-		{fmt.Errorf("reading: %w", &brokenDisk{}), "*telemetry.brokenDisk"},
-		{errors.Join(errors.New("one"), fmt.Errorf("two: %w", &brokenDisk{})), "*telemetry.brokenDisk"},
+		{fmt.Errorf("reading: %w", &brokenDisk{}), "*metrics.brokenDisk"},
+		{errors.Join(errors.New("one"), fmt.Errorf("two: %w", &brokenDisk{})), "*metrics.brokenDisk"},
 		{&fs.PathError{Op: "open", Err: errors.New("no")}, "_OTHER"},
 		{errors.New("no type of its own"), "_OTHER"},
 		{fmt.Errorf("without a cause"), "_OTHER"},
