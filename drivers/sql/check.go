@@ -39,7 +39,7 @@ func (t *table) Check(ctx context.Context, longest time.Duration) error {
 	if err != nil {
 		return err
 	}
-	found := errors.Join(t.checkTable(desc), key, settings, at.CheckSkew("the server", t.maxSkew), t.checkReplaced(ctx))
+	found := errors.Join(t.checkTable(desc), key, settings, at.CheckSkew("the server", t.maxSkew), t.checkReplaced(ctx, desc))
 	if ends := t.dialect.types().ends; ends != 0 && t.expires.Type == Timestamp && driver.Floor(t.Now()).Add(longest) > ends {
 		found = errors.Join(found, t.invalid(fmt.Sprintf("column %q", t.expires.Name), "a TIMESTAMP", fmt.Sprintf("must hold an expiry in %s, but ends in 2038: DATETIME(3), BIGINT", longest)))
 	}
@@ -64,6 +64,7 @@ type description struct {
 	indexes []index
 	parts   []string       // a partitioned table's parts with rows, as they stand in statements
 	invalid []invalidIndex // of which the creation was cancelled
+	enabled []string       // triggers
 	wrong   string         // what the table is that it must not be; empty: nothing
 }
 
@@ -82,8 +83,8 @@ type index struct {
 	columns []string
 }
 
-// describe runs a query for columns and one for indexes.
-func describe(ctx context.Context, db *stdsql.DB, columns, indexes string, args ...any) (*description, error) {
+// describe runs a query for columns, one for indexes, and one for triggers.
+func describe(ctx context.Context, db *stdsql.DB, columns, indexes, triggers string, args ...any) (*description, error) {
 	d := &description{columns: make(map[string]columnType)}
 	err := each(ctx, db, columns, args, func(scan func(...any) error) error {
 		var name string
@@ -94,6 +95,13 @@ func describe(ctx context.Context, db *stdsql.DB, columns, indexes string, args 
 		c.name = strings.ToLower(c.name)
 		d.columns[strings.ToLower(name)] = c
 		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = each(ctx, db, triggers, args, func(scan func(...any) error) error {
+		d.enabled = append(d.enabled, "")
+		return scan(&d.enabled[len(d.enabled)-1])
 	})
 	if err != nil {
 		return nil, err
@@ -237,7 +245,8 @@ func (t *table) checkStatements(ctx context.Context) error {
 		_ = tx.Rollback()
 	}
 	s := &t.sql
-	for _, text := range []string{s.insert, s.overwrite, s.replace, s.forward, s.touch, s.remove, s.delete, s.readTouch} {
+	sweep, _ := (&Sweeper{table: t}).taking("<= 0", 1)
+	for _, text := range []string{s.insert, s.overwrite, s.replace, s.forward, s.touch, s.remove, s.delete, s.readTouch, s.get, t.dialect.bind(sweep)} {
 		if text == "" {
 			continue
 		}

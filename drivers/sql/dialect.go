@@ -50,9 +50,9 @@ type dialect interface {
 	upsert(key []string, set []string, dead string) string
 	// excluded is the value that an INSERT gave for column, in upsert.
 	excluded(column string) string
-	// take selects columns of the rows of from, a FROM clause. It locks these rows and skips those
-	// that are locked.
-	take(columns, from string) string
+	// take selects columns, which are computed from those of own, of the rows of from, a FROM clause.
+	// It locks these rows and skips those that are locked.
+	take(columns, own, from string) string
 	// some is the condition that a key's row is one that take finds. Empty: the database has none
 	// that waits for no lock.
 	some(key, take string) string
@@ -67,9 +67,9 @@ type dialect interface {
 	arguments(statement string) int
 	types() traits
 	indexed(schema, table string) string // a table in CREATE INDEX, and in a trigger
-	// trigger creates a trigger named after the table and suffix. It inserts for each row after an
-	// event: DELETE, or UPDATE OF a column.
-	trigger(schema, table, suffix, event, insert string) []string
+	// trigger creates a trigger of the table. It inserts for each row after an event: DELETE, or
+	// UPDATE OF a column.
+	trigger(schema, table, trigger, event, insert string) []string
 }
 
 // verdict is what a database's error says about the statement that failed.

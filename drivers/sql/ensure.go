@@ -15,7 +15,6 @@ type traits struct {
 	key            func(most int) string
 	value, integer string
 	serial, text   string
-	triggers       string // the catalogue's list of triggers, up to the condition on the name
 	times          map[TimeType]string
 	with           string // ends CREATE TABLE
 	online         string // makes CREATE INDEX let others write
@@ -164,5 +163,11 @@ func (t *table) missing(d *description, online string) []string {
 			online = ""
 		}
 	}
-	return append(statements, fmt.Sprintf("CREATE INDEX%s %s ON %s (%s)", online, q(t.name+"_"+t.sweep), t.dialect.indexed(t.schema, t.name), q(t.sweep)))
+	on, index := t.dialect.indexed(t.schema, t.name), t.made("_"+t.sweep)
+	if on == t.quoted() {
+		index = q(index)
+	} else {
+		index = qualified(t.dialect, t.schema, index)
+	}
+	return append(statements, fmt.Sprintf("CREATE INDEX%s %s ON %s (%s)", online, index, on, q(t.sweep)))
 }

@@ -49,7 +49,7 @@ func (w unfiltered) Raw(ctx context.Context, key string) (driver.Raw, error) {
 // EraseEnded implements driver.Eraser. It reads the keys of all lives that wait for a sweeper in the
 // table of Options.Replaced and Options.Deletes, if there is one, whatever the options.
 func (t *table) EraseEnded(ctx context.Context, what driver.Erasure, apply bool) (ended, later int64, err error) {
-	desc, err := t.dialect.describe(ctx, t.db, t.schema, t.name+replacedSuffix)
+	desc, err := t.dialect.describe(ctx, t.db, t.schema, t.made(replacedSuffix))
 	if err != nil || len(desc.columns) == 0 {
 		return 0, 0, err
 	}

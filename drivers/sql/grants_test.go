@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	stdsql "database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -172,5 +173,74 @@ func TestSchema(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestColumnGrants: a user with rights on the driver's columns alone passes Check if they suffice for
+// calls and sweeps too; else Check says so.
+func TestColumnGrants(t *testing.T) {
+	const own = "(id, created_at, expires_at, sweep_at, version)"
+	for name, c := range map[string]struct {
+		rights string
+		opts   *Options[session]
+		passes bool
+	}{
+		"life only":         {"SELECT " + own + ", INSERT " + own + ", UPDATE " + own + ", DELETE", &Options[session]{LifeOnly: true}, true},
+		"without the value": {"SELECT " + own + ", INSERT, UPDATE, DELETE", nil, false},
+	} {
+		for db, x := range map[string]sqltest.Database{"postgres": sqltest.PostgreSQL, "mariadb": sqltest.MariaDB} {
+			t.Run(name+" "+db, func(t *testing.T) {
+				client, dsn := sqltest.DSN(t, x)
+				root, err := stdsql.Open(client, dsn)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = root.Close() }()
+				dialect, user := databases[db].dialect, fmt.Sprintf("part%d", tables.Add(1))
+				table := open[session](t, root, dialect, nil).name
+				all := []string{"CREATE USER " + user, "GRANT " + c.rights + " ON " + table + " TO " + user, "ALTER TABLE " + table + " MODIFY value JSON NULL"}
+				drop, as := []string{"DROP USER " + user}, strings.Replace(dsn, "root@", user+"@", 1)
+				if dialect == PostgreSQL {
+					all[2] = "ALTER TABLE " + table + " ALTER COLUMN value DROP NOT NULL"
+					all = append(all, "GRANT USAGE ON SCHEMA "+dsn[strings.LastIndexByte(dsn, '=')+1:]+" TO "+user)
+					drop, as = append([]string{"DROP OWNED BY " + user}, drop...), strings.Replace(dsn, "user=postgres", "user="+user, 1)
+				}
+				for _, s := range all {
+					mustExec(t, root, dialect, s)
+				}
+				t.Cleanup(func() {
+					root, _ := stdsql.Open(client, dsn)
+					for _, s := range drop {
+						_, _ = root.ExecContext(context.Background(), s)
+					}
+					_ = root.Close()
+				})
+				db, err := stdsql.Open(client, as)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = db.Close() }()
+				d, err := New(db, dialect, table, c.opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := d.Check(t.Context(), time.Hour); (err == nil) != c.passes || err != nil && !errors.Is(err, driver.ErrInvalid) {
+					t.Fatalf("Check: %v", err)
+				}
+				if !c.passes {
+					return
+				}
+				d.mustInsert(t, "alive", session{}, lasting(100*365*24*time.Hour))
+				mustExec(t, root, dialect, "INSERT INTO "+table+" (id, created_at, expires_at, version) VALUES ('dead', 1, 2, 3)")
+				for _, o := range []SweepOptions{{}, {Bury: func(context.Context, *stdsql.Tx, []driver.Dead) error { return nil }}} {
+					if err := d.mustSweeper(t, o).Sweep(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+				if n := d.rows(t); n != 1 {
+					t.Errorf("%d rows are left; want 1", n)
+				}
+			})
+		}
 	}
 }

@@ -67,7 +67,7 @@ func (mysql) unsynced(bool) string { return "" }
 func (mysql) upsert([]string, []string, string) string { return "" }
 func (mysql) excluded(string) string                   { return "" }
 
-func (mysql) take(columns, from string) string {
+func (mysql) take(columns, _, from string) string {
 	return "SELECT " + columns + from + " FOR UPDATE SKIP LOCKED"
 }
 
@@ -105,13 +105,17 @@ FROM information_schema.STATISTICS
 WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?
 ORDER BY INDEX_NAME, SEQ_IN_INDEX`
 
+const mysqlTriggers = `
+SELECT TRIGGER_NAME FROM information_schema.TRIGGERS
+WHERE EVENT_OBJECT_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND EVENT_OBJECT_TABLE = ?`
+
 const mysqlKind = `
 SELECT COALESCE(MAX(CONCAT('of engine ', t.ENGINE)), '')
 FROM information_schema.TABLES t JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
 WHERE t.TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND t.TABLE_NAME = ? AND e.TRANSACTIONS <> 'YES'`
 
 func (mysql) describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error) {
-	d, err := describe(ctx, db, mysqlColumns, mysqlIndexes, schema, table)
+	d, err := describe(ctx, db, mysqlColumns, mysqlIndexes, mysqlTriggers, schema, table)
 	if err == nil && len(d.columns) > 0 {
 		err = db.QueryRowContext(ctx, mysqlKind, schema, table).Scan(&d.wrong)
 	}
@@ -198,7 +202,6 @@ func (mysql) types() traits {
 		key:     func(most int) string { return fmt.Sprintf("VARBINARY(%d)", most) },
 		value:   "JSON",
 		integer: "BIGINT", serial: "BIGINT AUTO_INCREMENT PRIMARY KEY", text: "LONGTEXT",
-		triggers:   "information_schema.triggers WHERE trigger_schema = DATABASE() AND trigger_name",
 		setDefault: "ALTER TABLE %s ALTER COLUMN %s SET DEFAULT 0",
 		from:       " FROM DUAL", locks: " FOR UPDATE",
 		ends: 2147483647000, grant: grant, modify: "ALTER TABLE %s MODIFY %s %s", scansBytes: true,
@@ -209,10 +212,10 @@ func (mysql) types() traits {
 
 func (d mysql) indexed(schema, table string) string { return qualified(d, schema, table) }
 
-func (d mysql) trigger(schema, table, suffix, event, insert string) []string {
+func (d mysql) trigger(schema, table, trigger, event, insert string) []string {
 	event, of, _ := strings.Cut(event, " OF ")
 	if of != "" { // keep a touch's cost to this comparison
 		insert = "IF NOT (OLD." + of + " <=> NEW." + of + ") THEN " + insert + "; END IF"
 	}
-	return []string{"CREATE TRIGGER IF NOT EXISTS " + qualified(d, schema, table+suffix) + " AFTER " + event + " ON " + qualified(d, schema, table) + " FOR EACH ROW " + insert}
+	return []string{"CREATE TRIGGER IF NOT EXISTS " + qualified(d, schema, trigger) + " AFTER " + event + " ON " + qualified(d, schema, table) + " FOR EACH ROW " + insert}
 }

@@ -79,7 +79,7 @@ type Options[T any] struct {
 
 	// Replaced keeps a dead life that the key's next life replaces before a Sweeper took it, and
 	// hands it to SweepOptions.Bury like the others: in the transaction that replaces it, a trigger
-	// writes it into a second table, named after the first with "_replaced". EnsureTable creates
+	// writes it into a second table, named after the first with "_replaced" (and a hash if that is longer than 63 bytes). EnsureTable creates
 	// both; writers need the right to insert there. False: such a life is lost.
 	Replaced bool
 

@@ -181,11 +181,11 @@ type taking struct {
 	lives *int
 }
 
-func (d taking) take(columns, from string) string {
+func (d taking) take(columns, own, from string) string {
 	if strings.Contains(columns, "expires_at") {
 		*d.lives++
 	}
-	return d.dialect.take(columns, from)
+	return d.dialect.take(columns, own, from)
 }
 
 // TestSweepUnseen: without Bury, a batch is one statement for the dead rows and one for the

@@ -89,8 +89,8 @@ func onConflict(d dialect, key, set []string, dead string) string {
 // take computes the columns outside the locking SELECT: inside, they would be computed before the
 // lock, and in vain for each row that another sweeper has locked. Turning a jsonb into text takes
 // longer than deleting its row.
-func (postgres) take(columns, from string) string {
-	return "SELECT " + columns + " FROM (SELECT *" + from + " FOR UPDATE SKIP LOCKED) AS taken"
+func (postgres) take(columns, own, from string) string {
+	return "SELECT " + columns + " FROM (SELECT " + own + from + " FOR UPDATE SKIP LOCKED) AS taken"
 }
 
 // some materializes take, so that any plan executes it once.
@@ -140,6 +140,12 @@ JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
 WHERE i.indrelid = to_regclass($1) AND i.indisvalid AND i.indimmediate AND 0 <> ALL (i.indkey) AND k.place <= i.indnkeyatts
 ORDER BY i.indexrelid, k.place`
 
+// postgresTriggers leaves out those that are disabled, be it on one partition.
+const postgresTriggers = `
+SELECT tgname FROM pg_trigger
+WHERE tgrelid = to_regclass($1) OR tgrelid IN (SELECT relid FROM pg_partition_tree(to_regclass($1)))
+GROUP BY tgname HAVING bool_or(tgrelid = to_regclass($1)) AND bool_and(tgenabled IN ('O', 'A'))`
+
 // postgresKind: the unique index of a table with children is its own rows' alone. A rule may execute
 // something else in a statement's place.
 const postgresKind = `
@@ -165,7 +171,7 @@ ORDER BY 1, 2 DESC` // a partitioned table's own index first: it takes the other
 
 func (p postgres) describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error) {
 	name := qualified(p, schema, table)
-	d, err := describe(ctx, db, postgresColumns, postgresIndexes, name)
+	d, err := describe(ctx, db, postgresColumns, postgresIndexes, postgresTriggers, name)
 	if err == nil && len(d.columns) > 0 {
 		err = db.QueryRowContext(ctx, postgresKind, name).Scan(&d.wrong)
 	}
@@ -339,7 +345,6 @@ func (postgres) types() traits {
 		key:     func(int) string { return `text COLLATE "C"` },
 		value:   "jsonb",
 		integer: "bigint", serial: "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY", text: "text",
-		triggers:   "information_schema.triggers WHERE trigger_name",
 		times:      map[TimeType]string{Millis: "bigint", Timestamp: "timestamptz", DateTime: "timestamp"},
 		setDefault: "ALTER TABLE %s ALTER COLUMN %s SET DEFAULT 0",
 		checkNow:   "SET CONSTRAINTS ALL IMMEDIATE",
@@ -354,10 +359,10 @@ const fillfactor = 80
 
 func (d postgres) indexed(schema, table string) string { return qualified(d, schema, table) }
 
-func (d postgres) trigger(schema, table, suffix, event, insert string) []string {
-	name := qualified(d, schema, table+suffix)
+func (d postgres) trigger(schema, table, trigger, event, insert string) []string {
+	name := qualified(d, schema, trigger)
 	return []string{
 		"CREATE OR REPLACE FUNCTION " + name + "() RETURNS trigger LANGUAGE plpgsql AS $slidingttl$ BEGIN " + insert + "; RETURN NULL; END $slidingttl$",
-		"CREATE OR REPLACE TRIGGER " + d.quote(table+suffix) + " AFTER " + event + " ON " + qualified(d, schema, table) + " FOR EACH ROW EXECUTE FUNCTION " + name + "()",
+		"CREATE OR REPLACE TRIGGER " + d.quote(trigger) + " AFTER " + event + " ON " + qualified(d, schema, table) + " FOR EACH ROW EXECUTE FUNCTION " + name + "()",
 	}
 }

@@ -2,8 +2,10 @@ package sql
 
 import (
 	"context"
+	"crypto/sha256"
 	stdsql "database/sql"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,7 +20,21 @@ const (
 )
 
 // replacedTable is that table's quoted name.
-func (t *table) replacedTable() string { return qualified(t.dialect, t.schema, t.name+replacedSuffix) }
+func (t *table) replacedTable() string {
+	return qualified(t.dialect, t.schema, t.made(replacedSuffix))
+}
+
+// made is the name of what is made for the table: its own, and a suffix. Where that would be too long,
+// a hash takes the place of its end.
+func (t *table) made(suffix string) string {
+	name := t.name + suffix
+	if len(name) > maxName {
+		hash := sha256.Sum256([]byte(name))
+		end := fmt.Sprintf("_%x", hash[:4])
+		name = strings.ToValidUTF8(name[:maxName-len(end)], "") + end
+	}
+	return name
+}
 
 // replacedKey returns the names of its key columns.
 func (t *table) replacedKey() []string {
@@ -59,17 +75,17 @@ func (t *table) ensureReplaced() (all []string) {
 	created, expires := "COALESCE("+t.createdMillis()+", 0)", "COALESCE("+t.expiresMillis()+", 0)"
 	insert := func(died string, deleted int, where string) string {
 		return fmt.Sprintf("INSERT INTO %s (%s, created_at, died_at, version, deleted, value) SELECT %s, %s, %s, COALESCE(%s, 0), %d, %s FROM (SELECT %s) AS was WHERE %s",
-			d.indexed(t.schema, t.name+replacedSuffix), strings.Join(t.replacedKey(), ", "), strings.Join(key, ", "), created, died, q(t.version), deleted, t.rawValue(), strings.Join(was, ", "), where)
+			d.indexed(t.schema, t.made(replacedSuffix)), strings.Join(t.replacedKey(), ", "), strings.Join(key, ", "), created, died, q(t.version), deleted, t.rawValue(), strings.Join(was, ", "), where)
 	}
 	if t.keepReplaced {
 		next := "COALESCE(" + d.millis(t.created.Type, "NEW."+q(t.created.Name)) + ", 0)"
 		v := q(t.version)
-		all = append(all, d.trigger(t.schema, t.name, replacedSuffix, "UPDATE OF "+v, insert(
+		all = append(all, d.trigger(t.schema, t.name, t.made(replacedSuffix), "UPDATE OF "+v, insert(
 			fmt.Sprintf("CASE WHEN %s = 0 OR %s > %s THEN %s ELSE %s END", expires, expires, next, next, expires), 0,
 			fmt.Sprintf("COALESCE(OLD.%s, 0) <> COALESCE(NEW.%s, 0) AND %s <> 0 AND %s <> %s AND (%s <> 0 OR %s <> 0 AND %s <= %s)", v, v, next, next, created, created, expires, expires, next)))...)
 	}
 	if t.keepDeleted {
-		all = append(all, d.trigger(t.schema, t.name, deletedSuffix, "DELETE", insert(d.clock(), 1, fmt.Sprintf("%s = 0 OR %s > %s", expires, expires, d.clock())))...)
+		all = append(all, d.trigger(t.schema, t.name, t.made(deletedSuffix), "DELETE", insert(d.clock(), 1, fmt.Sprintf("%s = 0 OR %s > %s", expires, expires, d.clock())))...)
 	}
 	return all
 }
@@ -90,9 +106,8 @@ func (s *Sweeper) replaced(ctx context.Context, tx *stdsql.Tx, limit int) (b swe
 // takeReplaced locks and returns the oldest of these rows.
 func (s *Sweeper) takeReplaced(ctx context.Context, tx *stdsql.Tx, limit int) (dead []driver.Dead, ids []string, cut bool, err error) {
 	t := s.table
-	columns := append([]string{"id"}, t.replacedKey()...)
-	rows, err := tx.QueryContext(ctx, t.dialect.take(strings.Join(append(columns, "created_at", "died_at", "version", "deleted", "value"), ", "),
-		fmt.Sprintf(" FROM %s ORDER BY id LIMIT %d", t.replacedTable(), limit)))
+	columns := strings.Join(append(append([]string{"id"}, t.replacedKey()...), "created_at", "died_at", "version", "deleted", "value"), ", ")
+	rows, err := tx.QueryContext(ctx, t.dialect.take(columns, columns, fmt.Sprintf(" FROM %s ORDER BY id LIMIT %d", t.replacedTable(), limit)))
 	if err != nil {
 		return nil, nil, false, err
 	}
@@ -116,7 +131,7 @@ func (s *Sweeper) takeReplaced(ctx context.Context, tx *stdsql.Tx, limit int) (d
 }
 
 // checkReplaced checks that the table and triggers of Options.Replaced and Options.Deletes exist.
-func (t *table) checkReplaced(ctx context.Context) error {
+func (t *table) checkReplaced(ctx context.Context, d *description) error {
 	for _, o := range []struct {
 		name, suffix string
 		wanted       bool
@@ -124,16 +139,12 @@ func (t *table) checkReplaced(ctx context.Context) error {
 		if !o.wanted {
 			continue
 		}
-		desc, err := t.dialect.describe(ctx, t.db, t.schema, t.name+replacedSuffix)
+		replaced, err := t.dialect.describe(ctx, t.db, t.schema, t.made(replacedSuffix))
 		if err != nil {
-			return err
+			return t.failed(ctx, err)
 		}
-		var triggers int
-		if err := t.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+t.dialect.types().triggers+" = '"+t.name+o.suffix+"'").Scan(&triggers); err != nil {
-			return err
-		}
-		if len(desc.columns) == 0 || triggers == 0 {
-			return t.invalid("Options."+o.name, "without its table or trigger", "needs "+t.name+replacedSuffix+" and the trigger "+t.name+o.suffix+", as EnsureTable makes them")
+		if len(replaced.columns) == 0 || !slices.Contains(d.enabled, t.made(o.suffix)) {
+			return t.invalid("Options."+o.name, "without its table, or its trigger enabled", "needs "+t.made(replacedSuffix)+" and the trigger "+t.made(o.suffix)+", as EnsureTable makes them")
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"cmp"
 	"context"
 	stdsql "database/sql"
 	"errors"
@@ -52,8 +53,8 @@ func (sqlite) unsynced(bool) string { return "" }
 func (s sqlite) upsert(key, set []string, dead string) string { return onConflict(s, key, set, dead) }
 func (s sqlite) excluded(column string) string                { return "excluded." + s.quote(column) }
 
-func (sqlite) take(columns, from string) string { return "SELECT " + columns + from }
-func (sqlite) some(key, take string) string     { return key + " IN (" + take + ")" }
+func (sqlite) take(columns, _, from string) string { return "SELECT " + columns + from }
+func (sqlite) some(key, take string) string        { return key + " IN (" + take + ")" }
 
 // verdict uses the result code of modernc.org/sqlite.
 func (sqlite) verdict(err error) verdict {
@@ -87,8 +88,9 @@ WHERE i.name IS NOT NULL AND i.key
 UNION ALL
 SELECT 'rowid', 1, name FROM pragma_table_info(?2, COALESCE(NULLIF(?1, ''), 'main')) WHERE pk AND lower(type) = 'integer'`
 
-func (sqlite) describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error) {
-	return describe(ctx, db, sqliteColumns, sqliteIndexes, schema, table)
+func (s sqlite) describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error) {
+	triggers := "SELECT name FROM " + qualified(s, cmp.Or(schema, "main"), "sqlite_master") + " WHERE type = 'trigger' AND tbl_name = ?2 COLLATE NOCASE"
+	return describe(ctx, db, sqliteColumns, sqliteIndexes, triggers, schema, table)
 }
 
 func (sqlite) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) error {
@@ -142,14 +144,13 @@ func (sqlite) types() traits {
 		// Take SQLite's only lock before the transaction reads: a transaction that reads first
 		// cannot write if another has written meanwhile.
 		lock: "UPDATE %[1]s SET %[2]s = %[2]s WHERE 0", inProcess: true, tuples: "VALUES ",
-		triggers: "sqlite_master WHERE type = 'trigger' AND name",
-		times:    map[TimeType]string{Millis: "INTEGER", Timestamp: "TEXT", DateTime: "TEXT"},
+		times: map[TimeType]string{Millis: "INTEGER", Timestamp: "TEXT", DateTime: "TEXT"},
 	}
 }
 
 // indexed: only the index's own name may carry the schema.
 func (s sqlite) indexed(_, table string) string { return s.quote(table) }
 
-func (d sqlite) trigger(schema, table, suffix, event, insert string) []string {
-	return []string{"CREATE TRIGGER IF NOT EXISTS " + qualified(d, schema, table+suffix) + " AFTER " + event + " ON " + d.quote(table) + " BEGIN " + insert + "; END"}
+func (d sqlite) trigger(schema, table, trigger, event, insert string) []string {
+	return []string{"CREATE TRIGGER IF NOT EXISTS " + qualified(d, schema, trigger) + " AFTER " + event + " ON " + d.quote(table) + " BEGIN " + insert + "; END"}
 }

@@ -71,9 +71,7 @@ func (t *table) statements() statements {
 	}
 	set := func(s ...string) string { return "UPDATE " + name + " SET " + strings.Join(s, ", ") + " WHERE " }
 
-	columns := append(t.keyColumns(), q(t.created.Name), q(t.expires.Name), q(t.sweep), q(t.version))
-	columns = append(columns, values...)
-	insert := "INSERT INTO " + name + " (" + strings.Join(columns, ", ") + ") SELECT " +
+	insert := "INSERT INTO " + name + " (" + t.ownColumns() + ") SELECT " +
 		listed("?", len(t.key.Columns)) + ", " + d.written(t.created.Type, "?") + ", " + d.written(t.expires.Type, "?") + ", " +
 		listed("?", 2+len(values)) + d.types().from + " WHERE " + time + " < " + d.integer()
 	overwritten := append([]string{t.created.Name, t.expires.Name, t.sweep, t.version}, t.values...)
@@ -148,6 +146,15 @@ func (t *table) expiresOrNone() string { return "NULLIF(" + t.expiresMillis() + 
 // expiresOrNever is expiresMillis, with the last instant for no expiry.
 func (t *table) expiresOrNever() string {
 	return fmt.Sprintf("COALESCE(%s, %d)", t.expiresOrNone(), never)
+}
+
+// ownColumns lists the columns that the driver uses.
+func (t *table) ownColumns() string {
+	own := t.keyColumns()
+	for _, c := range append([]string{t.created.Name, t.expires.Name, t.sweep, t.version}, t.values...) {
+		own = append(own, t.dialect.quote(c))
+	}
+	return strings.Join(own, ", ")
 }
 
 // rawColumns are the expressions for a record in the database's own form.

@@ -172,7 +172,7 @@ func (s *Sweeper) query(columns, due string, limit int) (query string, args []an
 		list, args = t.keyList(held)
 		but, args = " AND NOT ("+t.keyTuple()+" IN "+list+")", t.keyArgs(args)
 	}
-	return t.dialect.take(columns, fmt.Sprintf(" FROM %s WHERE %s %s%s ORDER BY %[2]s LIMIT %[5]d", t.quoted(), sweep, due, but, limit)), args
+	return t.dialect.take(columns, t.ownColumns(), fmt.Sprintf(" FROM %s WHERE %s %s%s ORDER BY %[2]s LIMIT %[5]d", t.quoted(), sweep, due, but, limit)), args
 }
 
 // taken are locked rows, by their scanned key columns.
@@ -193,14 +193,20 @@ func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, limit int) (r taken, 
 	return s.takeWhere(ctx, tx, s.parked(), limit)
 }
 
-func (s *Sweeper) takeWhere(ctx context.Context, tx *stdsql.Tx, due string, limit int) (r taken, err error) {
+// taking is the query of takeWhere.
+func (s *Sweeper) taking(due string, limit int) (query string, args []any) {
 	t := s.table
 	columns := append([]string{s.horizon()}, t.keyColumns()...)
 	columns = append(columns, t.createdMillis(), t.expiresMillis(), t.dialect.quote(t.version))
 	if s.opts.Bury != nil {
 		columns = append(columns, t.rawValue())
 	}
-	query, args := s.query(strings.Join(columns, ", "), due, limit)
+	return s.query(strings.Join(columns, ", "), due, limit)
+}
+
+func (s *Sweeper) takeWhere(ctx context.Context, tx *stdsql.Tx, due string, limit int) (r taken, err error) {
+	t := s.table
+	query, args := s.taking(due, limit)
 	rows, err := tx.QueryContext(ctx, t.dialect.bind(query), args...)
 	if err != nil {
 		return r, err
