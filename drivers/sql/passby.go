@@ -35,9 +35,10 @@ func (h *heldRows) now() []rowKey {
 func (h *heldRows) add(keys []rowKey) (known int, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	before := maps.Clone(h.rows) // several may have the same key: none
 	for _, k := range keys {
 		name := fmt.Sprintf("%#v", k.columns)
-		if _, held := h.rows[name]; held {
+		if _, held := before[name]; held {
 			known++
 		} else if len(h.rows) == maxHeld {
 			return known, false
@@ -47,11 +48,17 @@ func (h *heldRows) add(keys []rowKey) (known int, ok bool) {
 	return known, true
 }
 
-// refusesRow reports whether the database refused a row, as by a trigger or a foreign key, and not
-// the whole statement.
-func refusesRow(v verdict) bool { return v == impossible || v == duplicate }
+// incomplete reports whether a column of the key is NULL, so that no statement can name its row.
+func (k rowKey) incomplete() bool { return slices.Contains(k.columns, nil) }
 
-// passBy finds the rows, locked by tx, for which the database refused the batch. It gives them a
+// refusesRow reports whether err is about a row, as of a trigger or a foreign key, and not about the
+// whole statement.
+func (t *table) refusesRow(err error) bool {
+	v := t.dialect.verdict(err)
+	return err == errKept || v == impossible || v == duplicate
+}
+
+// passBy finds the rows, locked by tx, which the database refused to write or kept. It gives them a
 // later sweep_at, or holds them if that is refused too. The others are left for the next batch,
 // which buries its dead first.
 func (s *Sweeper) passBy(ctx context.Context, tx *stdsql.Tx, rows taken, whole error) (b swept, err error) {
@@ -88,8 +95,8 @@ func (s *Sweeper) passBy(ctx context.Context, tx *stdsql.Tx, rows taken, whole e
 	return b, nil
 }
 
-// refused executes w in halves, and returns the rows that the database refuses, with its last
-// reason.
+// refused executes w in halves, and returns the rows that the database refuses or keeps, with the
+// last reason.
 func (t *table) refused(ctx context.Context, tx *stdsql.Tx, w rowsWrite) (keys []rowKey, why, err error) {
 	if len(w.keys) == 0 {
 		return nil, nil, nil
@@ -97,10 +104,14 @@ func (t *table) refused(ctx context.Context, tx *stdsql.Tx, w rowsWrite) (keys [
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT part"); err != nil {
 		return nil, nil, err
 	}
-	if _, why = t.sweepRows(ctx, tx, w); why == nil {
+	n, why := t.sweepRows(ctx, tx, w)
+	switch {
+	case why == nil:
 		return nil, nil, nil
-	} else if !refusesRow(t.dialect.verdict(why)) {
+	case !t.refusesRow(why):
 		return nil, nil, why
+	case why == errKept && n == 0:
+		return w.keys, why, nil
 	}
 	if _, err := tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT part"); err != nil || len(w.keys) == 1 {
 		return w.keys, why, err

@@ -212,3 +212,135 @@ func TestSweepUnseen(t *testing.T) {
 		}
 	})
 }
+
+// keep makes triggers by which rows whose key begins with "kept" silently stay as they are.
+func keep(t *testing.T, db *stdsql.DB, d *Driver[session], events ...string) {
+	t.Helper()
+	for _, event := range events {
+		name := "keep_" + d.name + "_" + event
+		switch d.dialect.(type) {
+		case postgres:
+			mustExec(t, db, PostgreSQL, "CREATE OR REPLACE FUNCTION kept() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$")
+			mustExec(t, db, PostgreSQL, "CREATE TRIGGER "+name+" BEFORE "+event+" ON "+d.quoted()+" FOR EACH ROW WHEN (OLD.id LIKE 'kept%') EXECUTE FUNCTION kept()")
+		case mysql: // which has no such trigger for DELETE
+			mustExec(t, db, MySQL, "CREATE TRIGGER "+name+" BEFORE "+event+" ON "+d.quoted()+" FOR EACH ROW IF OLD.id LIKE 'kept%' THEN SET NEW.sweep_at = OLD.sweep_at; END IF")
+		default:
+			mustExec(t, db, SQLite, "CREATE TRIGGER "+name+" BEFORE "+event+" ON "+d.quoted()+" WHEN OLD.id LIKE 'kept%' BEGIN SELECT RAISE(IGNORE); END")
+		}
+	}
+}
+
+// TestSweepPassesByKept: rows that a trigger keeps without an error, as for a legal hold, stop no
+// sweep, although they are more than a batch. They are neither counted as deleted nor buried, and
+// looked at a day later.
+func TestSweepPassesByKept(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		for _, buries := range []bool{false, true} {
+			for _, events := range [][]string{{"DELETE"}, {"UPDATE", "DELETE"}, {"UPDATE"}} {
+				if dialect == MySQL && events[len(events)-1] == "DELETE" {
+					continue
+				}
+				t.Run(fmt.Sprint(strings.Join(events, " "), "/buries=", buries), func(t *testing.T) {
+					d := open[session](t, db, dialect, nil)
+					insert := "INSERT INTO " + d.quoted() + " (id, value, created_at, expires_at, sweep_at) VALUES (?, '{}', 1, ?, ?)"
+					updates, expires := events[0] == "UPDATE", int64(1)
+					if updates && len(events) == 1 { // a sweep files live rows by UPDATE
+						expires = int64(base.Add(100 * time.Hour))
+					}
+					for i := range 4 {
+						mustExec(t, db, dialect, insert, fmt.Sprint("kept", i), expires, 2+i)
+					}
+					mustExec(t, db, dialect, insert, "first", 1, 1) // is in one batch with kept rows
+					for i := range 10 {
+						mustExec(t, db, dialect, insert, fmt.Sprint("dead", i), 1, 10+i)
+					}
+					keep(t, db, d, events...)
+					graves := d.name + "_graves"
+					mustExec(t, db, dialect, "CREATE TABLE "+graves+" (id VARCHAR(20))")
+					buried := func() (n int) {
+						if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+graves).Scan(&n); err != nil {
+							t.Fatal(err)
+						}
+						return n
+					}
+					now, reported := base, []error(nil)
+					o := SweepOptions{Batch: 3, Now: func() time.Time { return time.UnixMilli(int64(now)) }, OnError: func(err error) { reported = append(reported, err) }}
+					if buries {
+						o.Bury = func(ctx context.Context, tx *stdsql.Tx, dead []driver.Dead) (err error) {
+							for _, r := range dead {
+								_, failed := tx.ExecContext(ctx, "INSERT INTO "+graves+" VALUES ('"+r.Key+"')")
+								err = errors.Join(err, failed)
+							}
+							return err
+						}
+					}
+					s := d.mustSweeper(t, o)
+					within, cancel := context.WithTimeout(t.Context(), 20*time.Second) // ends a hang
+					defer cancel()
+					for _, skipped := range []uint64{4, 4, 8} {
+						if skipped == 8 { // a day later
+							now = now.Add(skipFor + time.Hour)
+							s.held.since = s.held.since.Add(-skipFor - time.Second)
+						}
+						if err := s.Sweep(within); err != nil {
+							t.Fatal(err)
+						}
+						if got := s.Stats(); got.Deleted != 11 || got.Filed != 0 || got.Skipped != skipped || d.rows(t) != 4 {
+							t.Errorf("%+v, and %d rows are left; want 11 deleted and %d skipped", got, d.rows(t), skipped)
+						}
+						if n := buried(); buries && n != 11 {
+							t.Errorf("buried %d rows; want 11", n)
+						}
+						if held := len(s.held.now()); (held == 4) != updates {
+							t.Errorf("%d rows are held", held)
+						}
+					}
+					if len(reported) == 0 || !strings.Contains(reported[0].Error(), "trigger") {
+						t.Errorf("reported %v", reported)
+					}
+				})
+			}
+		}
+	})
+}
+
+// TestSweepPassesByNull: rows that SQLite stores without a key cannot be named.
+func TestSweepPassesByNull(t *testing.T) {
+	db := sqltest.DB(t, sqltest.SQLite)
+	for _, buries := range []bool{false, true} {
+		d := open[session](t, db, SQLite, nil)
+		mustExec(t, db, SQLite, "DROP TABLE "+d.quoted())
+		mustExec(t, db, SQLite, "CREATE TABLE "+d.quoted()+" (id TEXT PRIMARY KEY, value TEXT, created_at INTEGER, expires_at INTEGER, sweep_at INTEGER DEFAULT 0, version INTEGER)")
+		for i := range 10 {
+			mustExec(t, db, SQLite, "INSERT INTO "+d.quoted()+" (id, value, created_at, expires_at, sweep_at) VALUES (?, '{}', 1, 1, ?)", map[bool]any{true: fmt.Sprint(i)}[i > 3], i)
+		}
+		o := SweepOptions{Batch: 3}
+		if buries {
+			o.Bury = func(context.Context, *stdsql.Tx, []driver.Dead) error { return nil }
+		}
+		s := d.mustSweeper(t, o)
+		if err := s.Sweep(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := s.Stats(); got.Deleted != 6 || got.Skipped == 0 || d.rows(t) != 4 {
+			t.Errorf("%+v, and %d rows are left", got, d.rows(t))
+		}
+	}
+}
+
+// TestSweepEndsByUnequalKey: a row whose key does not equal itself is taken again although it is
+// passed by. This ends the sweep with an error.
+func TestSweepEndsByUnequalKey(t *testing.T) {
+	db := sqltest.DB(t, sqltest.SQLite)
+	d := open[session](t, db, SQLite, nil)
+	mustExec(t, db, SQLite, "DROP TABLE "+d.quoted())
+	mustExec(t, db, SQLite, "CREATE TABLE "+d.quoted()+" (id DATE PRIMARY KEY, value TEXT, created_at INTEGER, expires_at INTEGER, sweep_at INTEGER DEFAULT 0, version INTEGER)")
+	mustExec(t, db, SQLite, "INSERT INTO "+d.quoted()+" (id, value, created_at, expires_at) VALUES ('2020-01-01', '{}', 1, 1)")
+	s := d.mustSweeper(t, SweepOptions{Bury: func(context.Context, *stdsql.Tx, []driver.Dead) error { return nil }})
+	if err := s.Sweep(t.Context()); !errors.Is(err, errKept) {
+		t.Errorf("%v; want %v", err, errKept)
+	}
+	if got := s.Stats(); got.Deleted != 0 || got.Skipped != 1 || got.Failed != 1 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -100,7 +100,7 @@ func (t *table) Sweeper(opts *SweepOptions) (*Sweeper, error) {
 type SweepStats struct {
 	Deleted uint64 // dead rows
 	Filed   uint64 // rows that are alive or retained, whose sweep_at was set
-	Skipped uint64 // rows with an unreadable expiry, or that the table refuses to write; retried a day later
+	Skipped uint64 // rows with an unreadable expiry, or that the table refuses to write or keeps; retried a day later
 	Failed  uint64 // sweeps that ended with an error
 }
 
@@ -180,6 +180,10 @@ func (s *Sweeper) batches(ctx, going context.Context, take takeRows) error {
 			s.limit.ReserveN(time.Now(), n-limit) // return the unused part
 		}
 		switch {
+		case err == nil && b.refused != nil && n == 0: // passed by before
+			if lost++; lost > attempts {
+				return b.refused // is taken all the same: its key does not equal itself
+			}
 		case err == nil && (b.more || b.refused != nil):
 			lost = 0
 		case err == nil && n < limit && !b.cut:

@@ -22,15 +22,18 @@ type swept struct {
 	refused                 error // why rows were skipped; the rest of the batch must run again without them
 }
 
-// batch runs take in one transaction for at most limit rows, and counts.
+// batch runs take in one transaction for at most limit rows, and counts. Without Bury it comes after
+// unseen, for the rows that this has left.
 func (s *Sweeper) batch(ctx context.Context, limit int, take takeRows) (b swept, err error) {
 	if s.opts.Bury == nil {
 		b = s.unseen(ctx, limit)
 	}
-	if b.rows() == 0 {
+	if unseen := b; unseen.rows() < limit {
 		if b, err = s.transaction(ctx, limit, take); err != nil {
-			return swept{}, err
+			b = swept{}
 		}
+		b.deleted += unseen.deleted
+		b.filed += unseen.filed
 	}
 	s.counts.deleted.Add(uint64(b.deleted))
 	s.counts.filed.Add(uint64(b.filed))
@@ -38,11 +41,11 @@ func (s *Sweeper) batch(ctx context.Context, limit int, take takeRows) (b swept,
 	if b.skipped > 0 && s.opts.OnError != nil {
 		rule := "must have an expiry that can be read"
 		if b.refused != nil {
-			rule = "must not be refused by the table when it is deleted, or when " + s.table.sweep + " is set"
+			rule = "must not be refused or kept by the table when it is deleted, or when " + s.table.sweep + " is set"
 		}
 		s.opts.OnError(&driver.InvalidError{Field: "row", Value: fmt.Sprintf("skipped, %d times", b.skipped), Rule: rule, Err: b.refused})
 	}
-	return b, nil
+	return b, err
 }
 
 // takeRows locks and handles rows within a transaction.
@@ -106,18 +109,12 @@ func (s *Sweeper) rows(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, 
 			return b, err
 		}
 	}
-	written := int64(0)
 	for _, w := range s.writes(rows) {
-		n, err := t.sweepRows(ctx, tx, w)
-		if refusesRow(t.dialect.verdict(err)) {
+		if _, err := t.sweepRows(ctx, tx, w); t.refusesRow(err) {
 			return s.passBy(ctx, tx, rows, err)
 		} else if err != nil {
 			return b, err
 		}
-		written += n
-	}
-	if written == 0 {
-		return b, &driver.InvalidError{Field: "key", Value: "not found again", Rule: "must not be NULL, and equal to itself"}
 	}
 	return b, nil
 }
@@ -167,10 +164,14 @@ func (s *Sweeper) query(columns, due string, limit int) (query string, args []an
 	// parameterised LIMIT.
 	sweep := t.quoted() + "." + t.dialect.quote(t.sweep)
 	but := ""
-	if held := s.held.now(); len(held) > 0 {
+	held := s.held.now()
+	if slices.ContainsFunc(held, rowKey.incomplete) { // which no list can leave out
+		but = " AND " + strings.Join(t.keyColumns(), " IS NOT NULL AND ") + " IS NOT NULL"
+	}
+	if held = slices.DeleteFunc(held, rowKey.incomplete); len(held) > 0 {
 		var list string
 		list, args = t.keyList(held)
-		but, args = " AND NOT ("+t.keyTuple()+" IN "+list+")", t.keyArgs(args)
+		but, args = but+" AND NOT ("+t.keyTuple()+" IN "+list+")", t.keyArgs(args)
 	}
 	return t.dialect.take(columns, t.ownColumns(), fmt.Sprintf(" FROM %s WHERE %s %s%s ORDER BY %[2]s LIMIT %[5]d", t.quoted(), sweep, due, but, limit)), args
 }
@@ -279,8 +280,12 @@ func (s *Sweeper) later(at string) string {
 	return "UPDATE " + s.table.quoted() + " SET " + s.table.dialect.quote(s.table.sweep) + " = " + at
 }
 
-// sweepRows executes w and returns the number of rows.
-func (t *table) sweepRows(ctx context.Context, tx *stdsql.Tx, w rowsWrite) (int64, error) {
+// errKept says that rows were neither written nor refused.
+var errKept = &driver.InvalidError{Field: "row", Value: "left as it is", Rule: "must be written, or refused with an error, and have a key that is not NULL: a trigger may keep it"}
+
+// sweepRows executes w and returns the number of rows. If some were left as they are, the error is
+// errKept.
+func (t *table) sweepRows(ctx context.Context, tx *stdsql.Tx, w rowsWrite) (n int64, err error) {
 	if len(w.keys) == 0 {
 		return 0, nil
 	}
@@ -292,5 +297,8 @@ func (t *table) sweepRows(ctx context.Context, tx *stdsql.Tx, w rowsWrite) (int6
 	if err != nil {
 		return 0, hidden(err, w.keys)
 	}
-	return result.RowsAffected()
+	if n, err = result.RowsAffected(); err == nil && n < int64(len(w.keys)) {
+		err = errKept
+	}
+	return n, err
 }
