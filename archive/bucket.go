@@ -2,8 +2,13 @@ package archive
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"iter"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // Bucket holds named files: a directory ([OpenDirectory]), or a bucket of S3 (package
@@ -39,6 +44,30 @@ type Bucket interface {
 	// Remove removes a file and all its versions that the bucket keeps. An absent file is
 	// no error.
 	Remove(ctx context.Context, name string) error
+}
+
+// Check reports whether b can hold an archive. It writes a file, and b must refuse to create another one with the same
+// name.
+func Check(ctx context.Context, b Bucket) error {
+	const name = "checkpoints/slidingttl.check"
+	if v, ok := b.(Versioned); ok { // Compact and Forget ask
+		for _, err := range v.Hidden(ctx, name) {
+			if err != nil {
+				return fmt.Errorf("whether the bucket keeps versions: %w", err)
+			}
+		}
+	}
+	if err := b.Put(ctx, name, nil); err != nil {
+		return err
+	}
+	err := b.Create(ctx, "checkpoints/", func(io.Writer) (string, error) { return name, nil })
+	switch {
+	case err == nil:
+		return &driver.InvalidError{Field: "bucket", Value: "one that replaces a file (a server that ignores If-None-Match)", Rule: "must refuse to create a file that exists"}
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	}
+	return err
 }
 
 // Info is a file in a listing.

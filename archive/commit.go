@@ -128,7 +128,7 @@ func withLocked(one, other error) error {
 // file: an operation may be about to commit them. It returns one *LockedError for all that are locked.
 func (m *Manifest) remove(ctx context.Context, b Bucket, is func(File) bool) error {
 	remove := b.Remove
-	if d, ok := b.(*Directory); ok {
+	if d, ok := b.(*directory); ok {
 		remove = d.unlink // syncDay below syncs the directory once for all files
 	}
 	var mu sync.Mutex

@@ -16,9 +16,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Directory is a Bucket in a directory of a local file system, which must have hard links. Directories
+// directory is a Bucket in a directory of a local file system, which must have hard links. Directories
 // within it may be symbolic links, also to other file systems.
-type Directory struct {
+type directory struct {
 	root    string
 	fsync   func(*os.File) error
 	durable sync.Map // directories whose entries this process has synced
@@ -29,13 +29,13 @@ type Directory struct {
 //
 // Files and directories within it have its permissions, and its owner where the process may give
 // them away: what root writes, the owner of the archive can read.
-func OpenDirectory(path string) (*Directory, error) { return openDirectory(path, (*os.File).Sync) }
+func OpenDirectory(path string) (Bucket, error) { return openDirectory(path, (*os.File).Sync) }
 
-func openDirectory(path string, fsync func(*os.File) error) (*Directory, error) {
+func openDirectory(path string, fsync func(*os.File) error) (Bucket, error) {
 	if path == "" {
 		return nil, &driver.InvalidError{Field: "directory", Value: "empty", Rule: "must be a path"}
 	}
-	d := &Directory{root: filepath.Clean(path), fsync: fsync}
+	d := &directory{root: filepath.Clean(path), fsync: fsync}
 	err := d.makeDir(d.root)
 	if err == nil {
 		d.root, err = filepath.EvalSymlinks(d.root)
@@ -51,21 +51,21 @@ func openDirectory(path string, fsync func(*os.File) error) (*Directory, error) 
 
 // Create implements Bucket. It writes and syncs a temporary file, links it to its name, and syncs
 // the directory. A link, unlike a rename, never replaces a file.
-func (d *Directory) Create(ctx context.Context, dir string, write func(io.Writer) (string, error)) error {
+func (d *directory) Create(ctx context.Context, dir string, write func(io.Writer) (string, error)) error {
 	return d.write(ctx, dir, write, func(temp, path string) error {
 		return errors.Join(os.Link(temp, path), os.Remove(temp))
 	})
 }
 
 // Put implements Bucket.
-func (d *Directory) Put(ctx context.Context, name string, content []byte) error {
+func (d *directory) Put(ctx context.Context, name string, content []byte) error {
 	return d.write(ctx, path.Dir(name), func(w io.Writer) (string, error) {
 		_, err := w.Write(content)
 		return name, err
 	}, os.Rename)
 }
 
-func (d *Directory) write(ctx context.Context, dir string, write func(io.Writer) (string, error), publish func(temp, path string) error) (err error) {
+func (d *directory) write(ctx context.Context, dir string, write func(io.Writer) (string, error), publish func(temp, path string) error) (err error) {
 	if dir, err = d.path(path.Clean(dir)); err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (d *Directory) write(ctx context.Context, dir string, write func(io.Writer)
 }
 
 // ReadAt implements Bucket.
-func (d *Directory) ReadAt(ctx context.Context, name string, p []byte, off int64) (int, error) {
+func (d *directory) ReadAt(ctx context.Context, name string, p []byte, off int64) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -123,12 +123,12 @@ func (d *Directory) ReadAt(ctx context.Context, name string, p []byte, off int64
 }
 
 // List implements Bucket. It lists the archive's own directories, and follows symbolic links.
-func (d *Directory) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
+func (d *directory) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return d.list(ctx, prefix, false)
 }
 
 // list yields the files of the archive's directories, or the temporary files there.
-func (d *Directory) list(ctx context.Context, prefix string, temporary bool) iter.Seq2[Info, error] {
+func (d *directory) list(ctx context.Context, prefix string, temporary bool) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		dirs, err := os.ReadDir(d.root)
 		if err != nil {
@@ -174,7 +174,7 @@ func (d *Directory) list(ctx context.Context, prefix string, temporary bool) ite
 }
 
 // Rename implements Bucket.
-func (d *Directory) Rename(ctx context.Context, from, to string) error {
+func (d *directory) Rename(ctx context.Context, from, to string) error {
 	old, err := d.path(from)
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func (d *Directory) Rename(ctx context.Context, from, to string) error {
 }
 
 // Remove implements Bucket.
-func (d *Directory) Remove(ctx context.Context, name string) error {
+func (d *directory) Remove(ctx context.Context, name string) error {
 	if err := d.unlink(ctx, name); err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (d *Directory) Remove(ctx context.Context, name string) error {
 }
 
 // unlink is Remove without the sync: a power cut may undo it until the directory is synced.
-func (d *Directory) unlink(ctx context.Context, name string) error {
+func (d *directory) unlink(ctx context.Context, name string) error {
 	path, err := d.path(name)
 	if err := errors.Join(err, ctx.Err()); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (d *Directory) unlink(ctx context.Context, name string) error {
 }
 
 // removeLinked removes a file, and before it all that it leads to by symbolic links.
-func (d *Directory) removeLinked(path string) error {
+func (d *directory) removeLinked(path string) error {
 	if to, err := os.Readlink(path); err == nil {
 		if !filepath.IsAbs(to) {
 			dir, _ := filepath.Split(path)
@@ -233,7 +233,7 @@ func (d *Directory) removeLinked(path string) error {
 	return nil
 }
 
-func (d *Directory) path(name string) (string, error) {
+func (d *directory) path(name string) (string, error) {
 	local, err := filepath.Localize(name)
 	if err != nil {
 		return "", &driver.InvalidError{Field: "name", Value: fmt.Sprintf("%q", name), Rule: "must be a relative path with slashes", Err: err}

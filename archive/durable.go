@@ -11,7 +11,7 @@ import (
 //
 // It syncs the entry of an existing directory below the root too: the process that made it
 // may have died before it synced.
-func (d *Directory) makeDir(dir string) error {
+func (d *directory) makeDir(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := d.makeDir(filepath.Dir(dir)); err != nil {
@@ -42,7 +42,7 @@ func (d *Directory) makeDir(dir string) error {
 
 // syncDay makes a day's listing durable: a process may have died before it synced a change.
 func syncDay(b Bucket, day Day) error {
-	d, ok := b.(*Directory)
+	d, ok := b.(*directory)
 	if !ok {
 		return nil
 	}
@@ -53,7 +53,7 @@ func syncDay(b Bucket, day Day) error {
 	return diskError(err)
 }
 
-func (d *Directory) syncDir(path string) error {
+func (d *directory) syncDir(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err

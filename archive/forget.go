@@ -149,7 +149,7 @@ func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) 
 			}
 		}
 	}
-	if d, ok := b.(*Directory); ok && !o.DryRun {
+	if d, ok := b.(*directory); ok && !o.DryRun {
 		err = errors.Join(err, d.clean()) // last: processes may have been killed meanwhile
 	}
 	if r != nil {

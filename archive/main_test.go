@@ -48,7 +48,7 @@ func batch(first, last, days int) archive.Batch {
 }
 
 // directory opens an archive in a directory.
-func directory(t *testing.T) (*archive.Directory, string) {
+func directory(t *testing.T) (archive.Bucket, string) {
 	t.Helper()
 	path := t.TempDir()
 	d, err := archive.OpenDirectory(path)

@@ -24,46 +24,46 @@ const mostMemory = 300
 // heavy are operations on an archive in a directory, each with what prepares it.
 var heavy = map[string]struct {
 	night bool
-	begin func(*testing.T, *archive.Directory)
-	do    func(*testing.T, *archive.Directory)
+	begin func(*testing.T, archive.Bucket)
+	do    func(*testing.T, archive.Bucket)
 }{
-	"write 1 of 20 MB":                       {false, nil, func(t *testing.T, b *archive.Directory) { write(t, writer(t, b), bulky(0, 1, 20<<20)) }},
-	"write 3 of 20 MB":                       {true, nil, func(t *testing.T, b *archive.Directory) { write(t, writer(t, b), bulky(0, 3, 20<<20)) }},
-	"compact 6 files of 20 MB":               {false, files20MB(6), func(t *testing.T, b *archive.Directory) { compact(t, b) }},
-	"compact 30 files of 20 MB":              {true, files20MB(30), func(t *testing.T, b *archive.Directory) { compact(t, b) }},
-	"list files of values that pack well":    {false, packed(60, 0), func(t *testing.T, b *archive.Directory) { listed(t, b, 240) }},
-	"compact files of values that pack well": {false, packed(60, 0), func(t *testing.T, b *archive.Directory) { compact(t, b) }},
-	"list such files with short values too":  {false, packed(60, 96), func(t *testing.T, b *archive.Directory) { listed(t, b, 6000) }},
-	"list 30 files of 20 MB":                 {true, files20MB(30), func(t *testing.T, b *archive.Directory) { listed(t, b, 30) }},
-	"list 1000 files": {true, func(t *testing.T, b *archive.Directory) {
+	"write 1 of 20 MB":                       {false, nil, func(t *testing.T, b archive.Bucket) { write(t, writer(t, b), bulky(0, 1, 20<<20)) }},
+	"write 3 of 20 MB":                       {true, nil, func(t *testing.T, b archive.Bucket) { write(t, writer(t, b), bulky(0, 3, 20<<20)) }},
+	"compact 6 files of 20 MB":               {false, files20MB(6), func(t *testing.T, b archive.Bucket) { compact(t, b) }},
+	"compact 30 files of 20 MB":              {true, files20MB(30), func(t *testing.T, b archive.Bucket) { compact(t, b) }},
+	"list files of values that pack well":    {false, packed(60, 0), func(t *testing.T, b archive.Bucket) { listed(t, b, 240) }},
+	"compact files of values that pack well": {false, packed(60, 0), func(t *testing.T, b archive.Bucket) { compact(t, b) }},
+	"list such files with short values too":  {false, packed(60, 96), func(t *testing.T, b archive.Bucket) { listed(t, b, 6000) }},
+	"list 30 files of 20 MB":                 {true, files20MB(30), func(t *testing.T, b archive.Bucket) { listed(t, b, 30) }},
+	"list 1000 files": {true, func(t *testing.T, b archive.Bucket) {
 		for i := range 1000 {
 			write(t, writer(t, b), bulky(300*i, 300*i+300, 1000))
 		}
-	}, func(t *testing.T, b *archive.Directory) { listed(t, b, 300_000) }},
-	"compact files of long keys and columns":       {false, longKeys(12), func(t *testing.T, b *archive.Directory) { compact(t, b) }},
+	}, func(t *testing.T, b archive.Bucket) { listed(t, b, 300_000) }},
+	"compact files of long keys and columns":       {false, longKeys(12), func(t *testing.T, b archive.Bucket) { compact(t, b) }},
 	"forget among long keys and columns":           {false, mergedOf(longKeys(12)), forgetTitle},
-	"compact 64 files of long keys and columns":    {true, longKeys(64), func(t *testing.T, b *archive.Directory) { compact(t, b) }},
+	"compact 64 files of long keys and columns":    {true, longKeys(64), func(t *testing.T, b archive.Bucket) { compact(t, b) }},
 	"forget among 6,400 long keys and columns":     {true, mergedOf(longKeys(64)), forgetTitle},
-	"list 64 files of long keys and columns":       {true, longKeys(64), func(t *testing.T, b *archive.Directory) { listed(t, b, 6400) }},
-	"list 6,400 long keys and columns in one file": {true, mergedOf(longKeys(64)), func(t *testing.T, b *archive.Directory) { listed(t, b, 6400) }},
-	"find among 6,400 long keys and columns": {true, mergedOf(longKeys(64)), func(t *testing.T, b *archive.Directory) {
+	"list 64 files of long keys and columns":       {true, longKeys(64), func(t *testing.T, b archive.Bucket) { listed(t, b, 6400) }},
+	"list 6,400 long keys and columns in one file": {true, mergedOf(longKeys(64)), func(t *testing.T, b archive.Bucket) { listed(t, b, 6400) }},
+	"find among 6,400 long keys and columns": {true, mergedOf(longKeys(64)), func(t *testing.T, b archive.Bucket) {
 		found, err := archive.NewReader(b).Find(t.Context(), longKey(1100), archive.Span{})
 		ok(t, err)
 		if len(found) != 1 {
 			t.Errorf("%d records", len(found))
 		}
 	}},
-	"compact values and columns of 300 KiB": {true, func(t *testing.T, b *archive.Directory) {
+	"compact values and columns of 300 KiB": {true, func(t *testing.T, b archive.Bucket) {
 		body := archive.Column{Name: "body", Type: archive.Bytes, Of: func(r *archive.Record) (any, error) { return r.Value, nil }}
 		w, err := archive.NewWriter(b, &archive.WriterOptions{Columns: []archive.Column{body}})
 		ok(t, err)
 		for f := range 30 {
 			write(t, w, bulky(60*f, 60*f+60, 300<<10))
 		}
-	}, func(t *testing.T, b *archive.Directory) { compact(t, b) }},
+	}, func(t *testing.T, b archive.Bucket) { compact(t, b) }},
 }
 
-func forgetTitle(t *testing.T, b *archive.Directory) {
+func forgetTitle(t *testing.T, b archive.Bucket) {
 	r, err := archive.Forget(t.Context(), b, archive.Selection{Column: "title", Value: longKey(1100)}, nil)
 	ok(t, err)
 	if r.Records != 1 {
@@ -79,8 +79,8 @@ func longKey(i int) string {
 }
 
 // longKeys makes n files of 100 records, each with a key and a column of 64 KiB.
-func longKeys(n int) func(*testing.T, *archive.Directory) {
-	return func(t *testing.T, b *archive.Directory) {
+func longKeys(n int) func(*testing.T, archive.Bucket) {
+	return func(t *testing.T, b archive.Bucket) {
 		title := archive.Column{Name: "title", Type: archive.Text, Of: func(r *archive.Record) (any, error) { return r.Key, nil }}
 		w, err := archive.NewWriter(b, &archive.WriterOptions{Columns: []archive.Column{title}})
 		ok(t, err)
@@ -95,15 +95,15 @@ func longKeys(n int) func(*testing.T, *archive.Directory) {
 }
 
 // mergedOf has begin's files merged.
-func mergedOf(begin func(*testing.T, *archive.Directory)) func(*testing.T, *archive.Directory) {
-	return func(t *testing.T, b *archive.Directory) {
+func mergedOf(begin func(*testing.T, archive.Bucket)) func(*testing.T, archive.Bucket) {
+	return func(t *testing.T, b archive.Bucket) {
 		begin(t, b)
 		compact(t, b)
 	}
 }
 
-func files20MB(n int) func(*testing.T, *archive.Directory) {
-	return func(t *testing.T, b *archive.Directory) {
+func files20MB(n int) func(*testing.T, archive.Bucket) {
+	return func(t *testing.T, b archive.Bucket) {
 		for i := range n {
 			write(t, writer(t, b), bulky(i, i+1, 20<<20))
 		}
@@ -111,8 +111,8 @@ func files20MB(n int) func(*testing.T, *archive.Directory) {
 }
 
 // packed makes n files of a few KB, each with four values of 3 MB and some short ones.
-func packed(n, short int) func(*testing.T, *archive.Directory) {
-	return func(t *testing.T, b *archive.Directory) {
+func packed(n, short int) func(*testing.T, archive.Bucket) {
+	return func(t *testing.T, b archive.Bucket) {
 		value := bytes.Repeat([]byte(`{"user":"ann"}`), 3<<20/14)
 		for i := range n {
 			cut := batch((4+short)*i, (4+short)*(i+1), 0)

@@ -46,7 +46,7 @@ func inode(t *testing.T, path string) uint64 {
 }
 
 // open opens the archive two directories below the top.
-func (d *disk) open() *archive.Directory {
+func (d *disk) open() archive.Bucket {
 	d.t.Helper()
 	b, err := archive.OpenWith(filepath.Join(d.top, "var", "archive"), d.sync)
 	if err != nil {
@@ -90,7 +90,7 @@ func (d *disk) sync(f *os.File) error {
 }
 
 // cut returns the archive that a power cut leaves.
-func (d *disk) cut() *archive.Directory {
+func (d *disk) cut() archive.Bucket {
 	d.t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -121,7 +121,7 @@ func (d *disk) copyTo(n uint64, to string) error {
 }
 
 // survives wants a power cut now to leave a correct archive with the lives of want.
-func (d *disk) survives(when string, want []string) *archive.Directory {
+func (d *disk) survives(when string, want []string) archive.Bucket {
 	d.t.Helper()
 	b := d.cut()
 	if _, err := archive.NewReader(b).Verify(d.t.Context(), nil); err != nil {
@@ -190,13 +190,13 @@ func TestCompactAgainSyncsNothing(t *testing.T) {
 // cut: what it has said to be done is.
 func TestPowerCutAfterKill(t *testing.T) {
 	key := dead(1, 0).Key
-	for name, do := range map[string]func(*archive.Directory, *archive.Writer) error{
-		"write": func(_ *archive.Directory, w *archive.Writer) error { return w.Write(t.Context(), batch(4, 6, 0)) },
-		"compact": func(b *archive.Directory, _ *archive.Writer) error {
+	for name, do := range map[string]func(archive.Bucket, *archive.Writer) error{
+		"write": func(_ archive.Bucket, w *archive.Writer) error { return w.Write(t.Context(), batch(4, 6, 0)) },
+		"compact": func(b archive.Bucket, _ *archive.Writer) error {
 			_, err := archive.Compact(t.Context(), b, nil)
 			return err
 		},
-		"forget": func(b *archive.Directory, _ *archive.Writer) error {
+		"forget": func(b archive.Bucket, _ *archive.Writer) error {
 			_, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{key}}, nil)
 			return err
 		},

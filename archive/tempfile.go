@@ -18,7 +18,7 @@ const (
 )
 
 // clean removes the temporary files that killed processes left behind.
-func (d *Directory) clean() error {
+func (d *directory) clean() error {
 	var errs []error
 	for i, err := range d.list(context.Background(), "", true) {
 		if err == nil {

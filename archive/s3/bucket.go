@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 	"path"
 	"strings"
@@ -24,17 +23,23 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Bucket is an archive.Locker in a bucket of S3. It is safe for concurrent use.
-type Bucket struct {
+// bucket is an archive.Locker and an archive.Versioned in a bucket of S3. It is safe for concurrent use.
+type bucket struct {
 	client  *awss3.Client
 	objects objects
 	name    string
 	opts    Options
+	tiers   []tier
 	cache   *cache // nil where the client does not encrypt
 
 	mu        sync.Mutex
 	versioned *bool // guarded by mu; nil: not asked yet
 }
+
+var (
+	_ archive.Locker    = (*bucket)(nil)
+	_ archive.Versioned = (*bucket)(nil)
+)
 
 // objects has the calls that an encrypting client replaces.
 type objects interface {
@@ -42,16 +47,20 @@ type objects interface {
 	GetObject(context.Context, *awss3.GetObjectInput, ...func(*awss3.Options)) (*awss3.GetObjectOutput, error)
 }
 
-// New returns the archive in a bucket. It does no I/O. Errors: *driver.InvalidError.
-func New(c *awss3.Client, bucket string, opts *Options) (*Bucket, error) {
+// New returns the archive in the bucket of that name, as an archive.Locker and an archive.Versioned. It does no I/O. Errors: *driver.InvalidError.
+func New(c *awss3.Client, name string, opts *Options) (archive.Bucket, error) {
 	o, err := driver.Given(opts).validate()
 	if err != nil {
 		return nil, err
 	}
-	if bucket == "" {
+	if name == "" {
 		return nil, &driver.InvalidError{Field: "bucket", Value: "empty", Rule: "must be the name of a bucket"}
 	}
-	b := &Bucket{client: c, objects: c, name: bucket, opts: o}
+	tiers, err := parseTiers(o.Tiers)
+	if err != nil {
+		return nil, err
+	}
+	b := &bucket{client: c, objects: c, name: name, opts: o, tiers: tiers}
 	if o.Materials != nil {
 		encrypting, err := client.New(c, o.Materials)
 		if err != nil {
@@ -63,7 +72,7 @@ func New(c *awss3.Client, bucket string, opts *Options) (*Bucket, error) {
 }
 
 // Create implements archive.Bucket.
-func (b *Bucket) Create(ctx context.Context, _ string, write func(io.Writer) (string, error)) (err error) {
+func (b *bucket) Create(ctx context.Context, _ string, write func(io.Writer) (string, error)) (err error) {
 	s := new(spool)
 	defer func() { err = errors.Join(err, s.close()) }()
 	name, err := write(s)
@@ -83,11 +92,11 @@ func (b *Bucket) Create(ctx context.Context, _ string, write func(io.Writer) (st
 }
 
 // Put implements archive.Bucket.
-func (b *Bucket) Put(ctx context.Context, name string, content []byte) error {
+func (b *bucket) Put(ctx context.Context, name string, content []byte) error {
 	return b.put(ctx, name, bytes.NewReader(content), false)
 }
 
-func (b *Bucket) put(ctx context.Context, name string, body io.ReadSeeker, create bool) error {
+func (b *bucket) put(ctx context.Context, name string, body io.ReadSeeker, create bool) error {
 	in := &awss3.PutObjectInput{Bucket: &b.name, Key: b.key(name), Body: body, StorageClass: b.class(name)}
 	if create {
 		in.IfNoneMatch = aws.String("*")
@@ -102,7 +111,7 @@ func (b *Bucket) put(ctx context.Context, name string, body io.ReadSeeker, creat
 }
 
 // ReadAt implements archive.Bucket.
-func (b *Bucket) ReadAt(ctx context.Context, name string, p []byte, off int64) (int, error) {
+func (b *bucket) ReadAt(ctx context.Context, name string, p []byte, off int64) (int, error) {
 	if b.cache != nil {
 		read := b.whole
 		if plain, _ := split(name); path.Ext(plain) == ".parquet" || strings.HasPrefix(path.Base(plain), "_merged-") { // data files never change
@@ -144,7 +153,7 @@ func (b *Bucket) ReadAt(ctx context.Context, name string, p []byte, off int64) (
 var errSealed = &driver.InvalidError{Field: "Options.Materials", Value: "nil", Rule: "must be set: the archive is encrypted"}
 
 // whole reads and decrypts a file.
-func (b *Bucket) whole(ctx context.Context, name string) ([]byte, error) {
+func (b *bucket) whole(ctx context.Context, name string) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // the encryption client closes no body of an object that it cannot decrypt
 	out, err := b.objects.GetObject(ctx, b.get(name))
@@ -184,7 +193,7 @@ var errDamaged = func() error {
 const sealBytes = 16
 
 // List implements archive.Bucket.
-func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[archive.Info, error] {
+func (b *bucket) List(ctx context.Context, prefix string) iter.Seq2[archive.Info, error] {
 	return func(yield func(archive.Info, error) bool) {
 		pages := awss3.NewListObjectsV2Paginator(b.client, &awss3.ListObjectsV2Input{Bucket: &b.name, Prefix: b.key(prefix)})
 		for pages.HasMorePages() {
@@ -207,7 +216,7 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[archive.Info
 	}
 }
 
-func (b *Bucket) key(name string) *string { return aws.String(b.opts.Prefix + name) }
+func (b *bucket) key(name string) *string { return aws.String(b.opts.Prefix + name) }
 
 // ofVersion comes between a name and its version in the names that Hidden yields.
 const ofVersion = "?versionId="
@@ -220,27 +229,7 @@ func split(name string) (string, *string) {
 	return name, nil
 }
 
-func (b *Bucket) get(name string) *awss3.GetObjectInput {
+func (b *bucket) get(name string) *awss3.GetObjectInput {
 	plain, version := split(name)
 	return &awss3.GetObjectInput{Bucket: &b.name, Key: b.key(plain), VersionId: version}
-}
-
-// Check reports whether the bucket can hold an archive. It writes a file, and the server must
-// refuse to create another one with the same name.
-func (b *Bucket) Check(ctx context.Context) error {
-	const name = "checkpoints/slidingttl.check"
-	if _, err := b.keepsVersions(ctx); err != nil { // Compact and Forget ask
-		return &driver.InvalidError{Field: "bucket", Value: "a server that does not say whether it keeps versions", Rule: "must answer GetBucketVersioning, with the right s3:GetBucketVersioning", Err: err}
-	}
-	if err := b.Put(ctx, name, nil); err != nil {
-		return err
-	}
-	err := b.Create(ctx, "checkpoints/", func(io.Writer) (string, error) { return name, nil })
-	switch {
-	case err == nil:
-		return &driver.InvalidError{Field: "bucket", Value: "a server that ignores If-None-Match", Rule: "must refuse to create an object that exists"}
-	case errors.Is(err, fs.ErrExist):
-		return nil
-	}
-	return err
 }

@@ -6,7 +6,7 @@
 //
 // Each file is written by one PutObject with If-None-Match. So a file appears whole or not at
 // all, and never replaces another one. The server must support that header; AWS does since
-// August 2024. [Bucket.Check] tests it.
+// August 2024. [archive.Check] tests it.
 //
 // The program needs these permissions:
 //

@@ -24,12 +24,12 @@ type Options struct {
 	// that are.
 	Materials materials.CryptographicMaterialsManager
 
-	// Tiers choose storage classes by the age of a file's day: the last tier whose Days the
-	// day has reached. All writes use that class, also those of Compact and Forget. The next
-	// [archive.Compact] of a day moves its files to a class that became due. Use Tiers in
-	// place of a bucket's lifecycle rules, which count the age of a rewritten file from its
-	// rewrite. Nil: the bucket's class.
-	Tiers []Tier
+	// Tiers choose storage classes by the age of a file's day: "30:STANDARD_IA,180:GLACIER_IR"
+	// has the days from which each counts, in order. All writes use that class, also those of
+	// Compact and Forget. The next [archive.Compact] of a day moves its files to a class that
+	// became due. Use Tiers in place of a bucket's lifecycle rules, which count the age of a
+	// rewritten file from its rewrite. Empty: the bucket's class.
+	Tiers string
 
 	// Now is the time, for Tiers. Nil: time.Now.
 	Now func() time.Time
@@ -54,5 +54,5 @@ func (o Options) validate() (Options, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return o, checkTiers(o.Tiers)
+	return o, nil
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // Rename implements archive.Bucket by a copy within S3, then Remove. It takes files of up to 5 GiB.
-func (b *Bucket) Rename(ctx context.Context, from, to string) error {
+func (b *bucket) Rename(ctx context.Context, from, to string) error {
 	source := strings.ReplaceAll(url.QueryEscape(*b.key(from)), "+", "%20") // S3 reads + as a space: PathEscape leaves it
 	in := &awss3.CopyObjectInput{Bucket: &b.name, Key: b.key(to), StorageClass: b.class(to), CopySource: aws.String(b.name + "/" + source)}
 	if b.opts.SSEKMSKey != "" {
@@ -36,7 +36,7 @@ func (b *Bucket) Rename(ctx context.Context, from, to string) error {
 
 // Remove implements archive.Bucket. It removes all versions of the object. If one of them is
 // locked, it returns an *archive.LockedError.
-func (b *Bucket) Remove(ctx context.Context, name string) error {
+func (b *bucket) Remove(ctx context.Context, name string) error {
 	if b.cache != nil {
 		b.cache.drop(name)
 	}
@@ -59,13 +59,13 @@ func (b *Bucket) Remove(ctx context.Context, name string) error {
 }
 
 // Removable implements archive.Locker. It reads the retention and legal hold of each version.
-func (b *Bucket) Removable(ctx context.Context, name string) error {
+func (b *bucket) Removable(ctx context.Context, name string) error {
 	name, _ = split(name)
 	return b.lockedAt(ctx, name, time.Now())
 }
 
 // lockedAt returns an *archive.LockedError if a version of the object is locked at now.
-func (b *Bucket) lockedAt(ctx context.Context, name string, now time.Time) error {
+func (b *bucket) lockedAt(ctx context.Context, name string, now time.Time) error {
 	versioned, err := b.keepsVersions(ctx)
 	if err != nil || !versioned { // Object Lock needs versions
 		return err
@@ -102,7 +102,7 @@ func (b *Bucket) lockedAt(ctx context.Context, name string, now time.Time) error
 }
 
 // versions calls do for each version and delete marker of an object.
-func (b *Bucket) versions(ctx context.Context, name string, do func(id *string, marker bool) error) error {
+func (b *bucket) versions(ctx context.Context, name string, do func(id *string, marker bool) error) error {
 	return b.allVersions(ctx, name, func(page *awss3.ListObjectVersionsOutput) error {
 		for _, v := range page.Versions {
 			if aws.ToString(v.Key) == *b.key(name) {
@@ -122,7 +122,7 @@ func (b *Bucket) versions(ctx context.Context, name string, do func(id *string, 
 	})
 }
 
-func (b *Bucket) allVersions(ctx context.Context, prefix string, do func(*awss3.ListObjectVersionsOutput) error) error {
+func (b *bucket) allVersions(ctx context.Context, prefix string, do func(*awss3.ListObjectVersionsOutput) error) error {
 	pages := awss3.NewListObjectVersionsPaginator(b.client, &awss3.ListObjectVersionsInput{Bucket: &b.name, Prefix: b.key(prefix)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -139,7 +139,7 @@ func (b *Bucket) allVersions(ctx context.Context, prefix string, do func(*awss3.
 }
 
 // Hidden implements archive.Versioned. It yields the newest version of each object.
-func (b *Bucket) Hidden(ctx context.Context, prefix string) iter.Seq2[archive.Info, error] {
+func (b *bucket) Hidden(ctx context.Context, prefix string) iter.Seq2[archive.Info, error] {
 	return func(yield func(archive.Info, error) bool) {
 		newest, current := map[string]types.ObjectVersion{}, map[string]bool{}
 		versioned, err := b.keepsVersions(ctx)
@@ -174,13 +174,13 @@ func (b *Bucket) Hidden(ctx context.Context, prefix string) iter.Seq2[archive.In
 	}
 }
 
-func (b *Bucket) remove(ctx context.Context, name string, version *string) error {
+func (b *bucket) remove(ctx context.Context, name string, version *string) error {
 	_, err := b.client.DeleteObject(ctx, &awss3.DeleteObjectInput{Bucket: &b.name, Key: b.key(name), VersionId: version})
 	return storeError(err)
 }
 
 // keepsVersions asks once whether the bucket keeps versions, or did before.
-func (b *Bucket) keepsVersions(ctx context.Context) (bool, error) {
+func (b *bucket) keepsVersions(ctx context.Context) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.versioned != nil {

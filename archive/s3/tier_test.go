@@ -9,19 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidingttl/slidingttl/archive"
 	"github.com/slidingttl/slidingttl/archive/s3"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // tiers are those of a bucket that is asked on 2026-11-22.
-func tiers(t *testing.T) *s3.Options {
-	t.Helper()
-	all, err := s3.ParseTiers("30:STANDARD_IA,180:GLACIER_IR")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &s3.Options{Tiers: all, Now: func() time.Time { return time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC) }}
+func tiers() *s3.Options {
+	return &s3.Options{Tiers: "30:STANDARD_IA,180:GLACIER_IR", Now: func() time.Time { return time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC) }}
 }
 
 // A file is written or renamed to the class for its day's age. Other files than records have the
@@ -37,7 +31,7 @@ func TestTiers(t *testing.T) {
 		"_quarantine/batch-a.parquet":          "",
 		"checkpoints/stream":                   "",
 	} {
-		b, got := open(t, tiers(t))
+		b, got := open(t, tiers())
 		if err := b.Create(t.Context(), "", func(io.Writer) (string, error) { return name, nil }); err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +51,7 @@ func TestTiers(t *testing.T) {
 
 // A listing reports the files that are due for another class since they were written.
 func TestTiersMove(t *testing.T) {
-	b := serve(t, tiers(t), func(w http.ResponseWriter, r *http.Request) {
+	b := serve(t, tiers(), func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprint(w, "<ListBucketResult>")
 		for _, day := range []string{"2026-11-01", "2026-10-01", "2026-01-01"} {
 			for _, class := range []string{"", "STANDARD", "STANDARD_IA", "GLACIER_IR"} {
@@ -86,16 +80,8 @@ func TestTiersMove(t *testing.T) {
 
 func TestTiersInvalid(t *testing.T) {
 	for _, text := range []string{"30", "30:", "STANDARD_IA:30", "0:STANDARD_IA", "30:STANDARD_IA,30:GLACIER_IR", "30:GLACIER", "30:DEEP_ARCHIVE", "30:x"} {
-		if _, err := s3.ParseTiers(text); !errors.Is(err, driver.ErrInvalid) {
+		if _, err := s3.New(nil, "links", &s3.Options{Tiers: text}); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if _, err := s3.New(nil, "links", &s3.Options{Tiers: []s3.Tier{{Days: 1, Class: "GLACIER"}}}); !errors.Is(err, driver.ErrInvalid) {
-		t.Errorf("%v", err)
-	}
-	if all, err := s3.ParseTiers(""); all != nil || err != nil {
-		t.Errorf("%v, %v", all, err)
-	}
 }
-
-var _ archive.Bucket = (*s3.Bucket)(nil)

@@ -39,11 +39,7 @@ func openArchive(ctx context.Context, uri string) (archive.Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	tiers, err := s3.ParseTiers(a.own["tiers"])
-	if err != nil {
-		return nil, err
-	}
-	return s3.New(c, a.Host, &s3.Options{Prefix: strings.TrimPrefix(a.Path, "/"), SSEKMSKey: a.own["kms"], Tiers: tiers})
+	return s3.New(c, a.Host, &s3.Options{Prefix: strings.TrimPrefix(a.Path, "/"), SSEKMSKey: a.own["kms"], Tiers: a.own["tiers"]})
 }
 
 // outsideDays returns an error if an element of an archive's path is named like a day. It may be a day of an archive,

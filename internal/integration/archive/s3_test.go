@@ -29,7 +29,7 @@ import (
 	"github.com/slidingttl/slidingttl/archive/s3"
 )
 
-func bucketOf(t *testing.T, c *awss3.Client, name string, o *s3.Options) *s3.Bucket {
+func bucketOf(t *testing.T, c *awss3.Client, name string, o *s3.Options) archive.Bucket {
 	t.Helper()
 	b, err := s3.New(c, name, o)
 	if err != nil {
@@ -123,7 +123,7 @@ func TestDirectory(t *testing.T) {
 func TestS3(t *testing.T) {
 	c, name := fake(t)
 	b := bucketOf(t, c, name, &s3.Options{Prefix: "dead/"})
-	if err := b.Check(t.Context()); err != nil {
+	if err := archive.Check(t.Context(), b); err != nil {
 		t.Error(err)
 	}
 	_ = b.Remove(t.Context(), "checkpoints/slidingttl.check")
@@ -201,7 +201,7 @@ func TestForgetVersions(t *testing.T) {
 		t.Fatalf("%d files were merged", merged)
 	}
 	hidden := func() (names []string) {
-		for i, err := range b.Hidden(t.Context(), "day=") {
+		for i, err := range b.(archive.Versioned).Hidden(t.Context(), "day=") {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -39,7 +39,7 @@ func TestSecondOpinion(t *testing.T) {
 		}
 	}
 	b := bucketOf(t, c, *name, &s3.Options{Prefix: "dead/"})
-	if err := b.Check(t.Context()); err != nil {
+	if err := archive.Check(t.Context(), b); err != nil {
 		t.Error(err)
 	}
 	_ = b.Remove(t.Context(), "checkpoints/slidingttl.check")

@@ -113,7 +113,7 @@ func sweepFigure(b *testing.B, n int, archiving bool) (seconds float64) {
 	return seconds
 }
 
-func bucket(t testing.TB, path string) *archive.Directory {
+func bucket(t testing.TB, path string) archive.Bucket {
 	t.Helper()
 	d, err := archive.OpenDirectory(path)
 	ok(t, err)

@@ -110,7 +110,7 @@ func runSource() error {
 }
 
 // forget forgets keys in the archive, while other processes may archive more of them.
-func forget(ctx context.Context, a *archive.Directory, prefix string) error {
+func forget(ctx context.Context, a archive.Bucket, prefix string) error {
 	_, err := archive.Forget(ctx, a, archive.Selection{Prefix: prefix}, nil)
 	if errors.Is(err, archive.ErrLeft) {
 		return nil

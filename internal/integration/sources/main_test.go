@@ -49,7 +49,7 @@ func ok(t testing.TB, err error) {
 }
 
 // open opens the archive in a directory.
-func open(path string) (*archive.Directory, *archive.Grave, error) {
+func open(path string) (archive.Bucket, *archive.Grave, error) {
 	d, err := archive.OpenDirectory(path)
 	if err != nil {
 		return nil, nil, err

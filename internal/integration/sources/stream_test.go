@@ -35,7 +35,7 @@ func openDynamoDB(endpoint, table string) (*dynamodb.Driver[session], *dynamodbt
 const streamTime = 5 * time.Minute
 
 // readStream reads a stream into the archive until that has r.Records records.
-func readStream(ctx context.Context, r run, a *archive.Directory, g *archive.Grave) error {
+func readStream(ctx context.Context, r run, a archive.Bucket, g *archive.Grave) error {
 	d, server, err := openDynamoDB(r.Address, r.Name)
 	if err != nil {
 		return err
