@@ -2,13 +2,16 @@ package couchbasetest
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/subtle"
 	"encoding/binary"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/couchbase/gocbcore/v10/memd"
+	"github.com/xdg-go/scram"
 
 	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest/internal/wire"
 )
@@ -77,43 +80,77 @@ func (c *conn) saslListMechs(req *memd.Packet) error {
 // saslMechanisms are the server's, strongest first.
 var saslMechanisms = []string{"SCRAM-SHA512", "SCRAM-SHA256", "SCRAM-SHA1", "PLAIN"}
 
+// scramIterations is far below what a server that guards anything would use: a client hashes its
+// password as often for each connection.
+const scramIterations = 64
+
+// scramServers returns what checks logins with password, by mechanism. It does not look at the user, so that a
+// login fails only at its end, as with a wrong password.
+func scramServers(password string) (map[string]*scram.Server, error) {
+	servers := map[string]*scram.Server{}
+	for mechanism, h := range map[string]scram.HashGeneratorFcn{
+		"SCRAM-SHA1": scram.SHA1, "SCRAM-SHA256": scram.SHA256, "SCRAM-SHA512": scram.SHA512,
+	} {
+		credentials := sync.OnceValues(func() (scram.StoredCredentials, error) {
+			client, err := h.NewClientUnprepped("", password, "")
+			if err != nil {
+				return scram.StoredCredentials{}, err
+			}
+			return client.GetStoredCredentialsWithError(scram.KeyFactors{Salt: rand.Text(), Iters: scramIterations})
+		})
+		server, err := h.NewServer(func(string) (scram.StoredCredentials, error) { return credentials() })
+		if err != nil {
+			return nil, err
+		}
+		servers[mechanism] = server
+	}
+	return servers, nil
+}
+
 func (c *conn) saslAuth(req *memd.Packet) error {
-	c.authed, c.exchange, c.bucket = false, nil, nil
-	switch mech := string(req.Key); mech {
-	case "PLAIN":
+	c.authed, c.login, c.bucket = false, nil, nil
+	c.mechanism = string(req.Key)
+	if c.mechanism == "PLAIN" {
 		// authorisation identity, user and password, with a zero byte between.
 		parts := bytes.SplitN(req.Value, []byte{0}, 3)
 		if len(parts) != 3 {
 			return c.fail(req, memd.StatusInvalidArgs, "PLAIN takes a user and a password")
 		}
-		return c.login(req, equal(parts[1], c.node.username) && equal(parts[2], c.node.password), nil)
-	default:
-		x, challenge, err := c.node.scram.Begin(mech, req.Value)
-		if err != nil {
-			return c.fail(req, memd.StatusAuthError, err.Error())
-		}
-		c.exchange = x
-		return c.reply(req, memd.StatusAuthContinue, 0, nil, challenge, 0)
+		return c.endLogin(req, equal(parts[1], c.node.username) && equal(parts[2], c.node.password), "")
 	}
+	server := c.node.logins[c.mechanism]
+	if server == nil {
+		return c.fail(req, memd.StatusAuthError, "unknown mechanism")
+	}
+	login := server.NewConversation()
+	challenge, err := login.Step(string(req.Value))
+	if err != nil {
+		return c.fail(req, memd.StatusAuthError, err.Error())
+	}
+	c.login = login
+	return c.reply(req, memd.StatusAuthContinue, 0, nil, []byte(challenge), 0)
 }
+
+// unescapeName undoes RFC 5802's escapes in a user's name, which package scram leaves there.
+var unescapeName = strings.NewReplacer("=2C", ",", "=3D", "=")
 
 func (c *conn) saslStep(req *memd.Packet) error {
-	x := c.exchange
-	c.exchange = nil
-	if x == nil || x.Mechanism != string(req.Key) {
+	login := c.login
+	c.login = nil
+	if login == nil || c.mechanism != string(req.Key) {
 		return c.fail(req, memd.StatusAuthError, "no login of that mechanism is under way")
 	}
-	signature, ok := x.Finish(req.Value)
-	return c.login(req, ok && equal([]byte(x.Username), c.node.username), signature)
+	signature, _ := login.Step(string(req.Value))
+	return c.endLogin(req, login.Valid() && equal([]byte(unescapeName.Replace(login.Username())), c.node.username), signature)
 }
 
-func (c *conn) login(req *memd.Packet, ok bool, answer []byte) error {
+func (c *conn) endLogin(req *memd.Packet, ok bool, answer string) error {
 	if !ok {
 		c.log.Warn("login refused")
 		return c.fail(req, memd.StatusAuthError, "unknown user or wrong password")
 	}
 	c.authed = true
-	return c.reply(req, memd.StatusSuccess, 0, nil, answer, 0)
+	return c.reply(req, memd.StatusSuccess, 0, nil, []byte(answer), 0)
 }
 
 func equal(got []byte, want string) bool {

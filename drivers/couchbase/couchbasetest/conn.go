@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/couchbase/gocbcore/v10/memd"
+	"github.com/xdg-go/scram"
 
 	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest/internal/jsonpath"
-	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest/internal/scram"
 	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest/internal/wire"
 )
 
@@ -35,7 +35,8 @@ type conn struct {
 	// The fields below belong to serve's goroutine.
 	features  [256]bool
 	authed    bool
-	exchange  *scram.Exchange // a SCRAM login that is under way
+	login     *scram.ServerConversation // that is under way
+	mechanism string                    // of login
 	bucket    *bucket
 	configRev uint64    // the last that this client was sent
 	discard   bool      // drop the next response, see Fault.Applied

@@ -12,8 +12,7 @@ import (
 	"time"
 
 	"github.com/couchbase/gocb/v2"
-
-	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest/internal/scram"
+	"github.com/xdg-go/scram"
 )
 
 // The defaults of [Options].
@@ -51,7 +50,7 @@ type Node struct {
 	http *http.Server
 
 	clock   clock
-	scram   scram.Keys
+	logins  map[string]*scram.Server // by mechanism
 	counts  counters
 	faults  faults
 	latency atomic.Int64 // nanoseconds
@@ -101,9 +100,10 @@ func New(opts *Options) (*Node, error) {
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}
-	n.scram = scram.NewKeys(n.password)
-
 	var err error
+	if n.logins, err = scramServers(n.password); err != nil {
+		return nil, fmt.Errorf("couchbasetest: %w", err)
+	}
 	if n.kv, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, fmt.Errorf("couchbasetest: listen for the data service: %w", err)
 	}
