@@ -91,9 +91,10 @@ func (t *Touches) restClock() time.Duration { return time.Since(t.created) + t.s
 // wakeAll ends all rests.
 func (t *Touches) wakeAll() { t.skipped += longestRest }
 
-// wakeOne ends one rest, after a touch has landed that had not failed before. If that lands too, all rests end: else a
-// shard that fails would take the turns of the others after each of their landings.
+// wakeOne ends one rest, after a touch has landed that had not failed before. If the one that rested lands too, all rests
+// end, else the next landing wakes another: a shard that fails takes no more than every other turn of those that are well.
 func (t *Touches) wakeOne() {
+	t.pressure.wakeNext = false
 	if n := t.resting.first(); n != nil {
 		n.wakes, n.wakesAll = min(n.wakes, t.restClock()), true
 		t.resting.fix(n, int64(n.wakes))

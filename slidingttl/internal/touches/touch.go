@@ -212,13 +212,14 @@ func (t *Touches) landed(n *touch, o Outcome) {
 			t.limits.grow(-1)
 		}
 		t.pressure.failed(n.landings)
+		t.pressure.wakeNext = t.pressure.wakeNext || n.wakesAll
 	} else if !o.tried {
 		t.pressure.tried = time.Time{} // it says nothing about the store
 	} else if !t.Strict {
 		if recovered := t.pressure.landed(n.late); n.wakesAll || recovered && n.fails > 0 {
 			t.pressure.back = t.pressure.landings
 			t.wakeAll()
-		} else if recovered {
+		} else if recovered || t.pressure.wakeNext {
 			t.wakeOne()
 		}
 		if n.try {
