@@ -9,8 +9,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/slidingttl/slidingttl/internal/field"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
 // Column is a column that the user adds to the fixed ones.
@@ -30,7 +30,7 @@ type Column struct {
 // "user.id" is id in user. It is null where there is no such field, or it is neither text nor a number.
 func Field(name, path string) Column {
 	return Column{Name: name, Type: Text, Of: func(r *Record) (any, error) {
-		if text, ok := upkeep.Field(r.Value, path); ok {
+		if text, ok := field.Text(r.Value, path); ok {
 			return text, nil
 		}
 		return nil, nil

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/internal/chart"
+	"github.com/slidingttl/slidingttl/internal/survey"
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
-	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
 // calendar adds a chart of c, with room for one beside it, and a table of the waves.
-func (s *section) calendar(c upkeep.Calendar, beside ...upkeep.Calendar) {
+func (s *section) calendar(c survey.Calendar, beside ...survey.Calendar) {
 	drawn := chart.Columns{Shows: "deaths by time; the table has the waves", Columns: make([]chart.Column, 1)}
 	for _, c := range append(beside, c) {
 		drawn.Columns = make([]chart.Column, max(len(drawn.Columns), len(c.Steps)))

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+	"github.com/slidingttl/slidingttl/internal/survey"
+	"github.com/slidingttl/slidingttl/internal/verdict"
 )
 
 // A job names a store of the file of settings; flags win over what that says.
@@ -95,7 +96,7 @@ func TestList(t *testing.T) {
 	db, uri := sessionsIn(t, 30)
 	execute(t, db, "UPDATE sessions SET created_at = 17, expires_at = 4102444800000 WHERE id = 'user:007'")
 	execute(t, db, "INSERT INTO sessions (id, value) VALUES (?, '{}')", "line\nbreak\"")
-	hash := upkeep.KeyHash("user:007")
+	hash := verdict.KeyHash("user:007")
 	out, _ := command(t, 0, "list", uri, "--policy", thirty)
 	contains(t, out, "hash "+hash+" implausible created_at 1970", "1 found among 31 looked at")
 	out, _ = command(t, 0, "list", uri, "--policy", thirty, "--keys")
@@ -104,9 +105,9 @@ func TestList(t *testing.T) {
 	contains(t, out, "5 found among")
 	out, _ = command(t, 0, "list", uri, "--policy", thirty, "--where", "foreign", "--limit", "100", "--keys")
 	contains(t, out, `"line\nbreak\"" no created at created_at none expires_at none`, "30 found among 31 looked at")
-	var audit upkeep.AuditReport
+	var audit survey.AuditReport
 	out, _ = command(t, 0, "audit", uri, "--policy", thirty, "--json")
-	if err := json.Unmarshal([]byte(out), &audit); err != nil || len(audit.Examples[upkeep.NoCreatedAt]) != 3 || audit.Examples[upkeep.Implausible][0] != hash {
+	if err := json.Unmarshal([]byte(out), &audit); err != nil || len(audit.Examples[verdict.NoCreatedAt]) != 3 || audit.Examples[verdict.Implausible][0] != hash {
 		t.Errorf("%v: %s", err, out)
 	}
 	var found listing

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slidingttl/slidingttl/internal/survey"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
 // told is the content of the file of dying --since.
@@ -23,7 +23,7 @@ type told struct {
 
 func (a *app) dying() *cobra.Command {
 	var pace paceFlags
-	var o upkeep.DyingOptions
+	var o survey.DyingOptions
 	var file string
 	var last told
 	within := period(time.Hour)
@@ -44,7 +44,7 @@ func (a *app) dying() *cobra.Command {
 			if file != "" {
 				o.Since = max(1, driver.Floor(last.Through)) // 1: the first run must leave none out either
 			}
-			err := over(a, c, work{uri: args[0], pace: &pace}, func(s *store) (*upkeep.DyingReport, error) {
+			err := over(a, c, work{uri: args[0], pace: &pace}, func(s *store) (*survey.DyingReport, error) {
 				var is identity
 				if file != "" {
 					var err error
@@ -56,7 +56,7 @@ func (a *app) dying() *cobra.Command {
 					return nil, fmt.Errorf("%w: --since %s is of the store %q: must be of %q", errUsage, file, last.Of, is)
 				}
 				o.Options = pace.Options
-				r, err := upkeep.Dying(c.Context(), s.Harvested, time.Duration(within), &o)
+				r, err := survey.Dying(c.Context(), s.Harvested, time.Duration(within), &o)
 				if r != nil && r.More {
 					say(a.err, "others die by "+r.Until.Format(time.RFC3339)+" too, after these: see --limit")
 				}

@@ -17,6 +17,7 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
 	"github.com/slidingttl/slidingttl/drivers/dynamodb"
 	"github.com/slidingttl/slidingttl/drivers/dynamodb/dynamodbtest"
+	"github.com/slidingttl/slidingttl/internal/survey"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
@@ -40,7 +41,7 @@ func rates(b *testing.B, s driver.Scanner, bare func(segments int) int) {
 				}
 				scans += time.Since(began)
 				began = time.Now()
-				r, err := upkeep.Audit(b.Context(), s, policy, &upkeep.LookOptions{Options: upkeep.Options{Segments: segments, Page: 1000}})
+				r, err := survey.Audit(b.Context(), s, policy, &survey.LookOptions{Options: upkeep.Options{Segments: segments, Page: 1000}})
 				if err != nil || r.Records != int64(*records) {
 					b.Fatal(err, r)
 				}

@@ -15,7 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slidingttl/slidingttl/internal/chart"
-	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
+	"github.com/slidingttl/slidingttl/internal/survey"
+	"github.com/slidingttl/slidingttl/internal/verdict"
 )
 
 // page is a report as a page of HTML: its text as tables, and charts. It has no keys.
@@ -74,9 +75,9 @@ func (a *app) draw(store string, r fmt.Stringer) error {
 	}
 	p := &page{"Audit", store, time.Now().UTC().Format("2 January 2006, 15:04 UTC"), sections(r.String())}
 	switch r := r.(type) {
-	case *upkeep.AuditReport:
+	case *survey.AuditReport:
 		p.audit(r)
-	case *upkeep.DiffReport:
+	case *survey.DiffReport:
 		p.Title = "Change of policy"
 		p.add("Before, when they die if nobody reads them again").calendar(r.Before, r.After)
 		p.add("After").calendar(r.After, r.Before)
@@ -142,7 +143,7 @@ var means = map[string]string{
 }
 
 // audit adds to the text of r what it means, when the records die, and examples.
-func (p *page) audit(r *upkeep.AuditReport) {
+func (p *page) audit(r *survey.AuditReport) {
 	made := 0
 	for i, s := range p.Sections {
 		switch {
@@ -159,7 +160,7 @@ func (p *page) audit(r *upkeep.AuditReport) {
 	dying.calendar(r.Calendar)
 	p.Sections = slices.Insert(p.Sections, made+1, dying)
 	examples := &section{Title: "Examples, by the hashes of their keys that slidingttl list shows"}
-	for state := upkeep.Slides; state >= 0; state-- {
+	for state := verdict.Slides; state >= 0; state-- {
 		if hashes := r.Examples[state]; len(hashes) > 0 {
 			examples.Rows = append(examples.Rows, row{Name: strings.ReplaceAll(state.String(), "_", " "), Note: strings.Join(hashes, " ")})
 		}

@@ -14,8 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/survey"
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
 const nasty = `<script>alert("you")</script>`
@@ -79,7 +80,7 @@ func TestPages(t *testing.T) {
 	contains(t, out, "Of 71 records 1 is past the cap (1.41 %): reap. audit under", "71 records looked at", "past cap 1", "slides 70")
 	contains(t, text, "Audit", "sessions", "Of 71 records 1 is past the cap (1.41 %): reap.", "audit under "+thirty, "71 records looked at",
 		"slides follows the policy 70 98.59 %", "past cap older than the policy allows",
-		"A column is 1d, in UTC", "wave 32 45.71 % 30 at their cap", "Examples", "past cap "+upkeep.KeyHash(nasty+"y"))
+		"A column is 1d, in UTC", "wave 32 45.71 % 30 at their cap", "Examples", "past cap "+verdict.KeyHash(nasty+"y"))
 	if strings.Contains(text, "alert") {
 		t.Error("the page has a key")
 	}
@@ -131,9 +132,9 @@ func TestPagesOfLittle(t *testing.T) {
 			t.Errorf("an empty table has a title in\n%s", text)
 		}
 	}
-	all := (&upkeep.Sample{Segments: 64, Of: 0.1, Confidence: 0.99})
-	r := &upkeep.AuditReport{Sample: all, States: map[upkeep.State]upkeep.Share{upkeep.Dead: {Count: 1e9, Share: 1, Low: 0.9, High: 1}},
-		Problems: map[string]int64{nasty: 7}, Doubts: map[string]int64{"as if in seconds": 3}, Calendar: upkeep.Calendar{Seconds: 60}}
+	all := (&survey.Sample{Segments: 64, Of: 0.1, Confidence: 0.99})
+	r := &survey.AuditReport{Sample: all, States: map[verdict.State]survey.Share{verdict.Dead: {Count: 1e9, Share: 1, Low: 0.9, High: 1}},
+		Problems: map[string]int64{nasty: 7}, Doubts: map[string]int64{"as if in seconds": 3}, Calendar: survey.Calendar{Seconds: 60}}
 	p := &page{Sections: sections(r.String())}
 	p.audit(r)
 	path := filepath.Join(t.TempDir(), "page.html")
@@ -175,15 +176,15 @@ func TestPageRefused(t *testing.T) {
 
 func TestWaves(t *testing.T) {
 	from := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
-	calendar := func(days int, deaths ...int64) upkeep.Calendar {
-		c := upkeep.Calendar{From: from, Seconds: 24 * 3600, Later: 10, Steps: make([]upkeep.Step, days)}
+	calendar := func(days int, deaths ...int64) survey.Calendar {
+		c := survey.Calendar{From: from, Seconds: 24 * 3600, Later: 10, Steps: make([]survey.Step, days)}
 		for i, n := range deaths {
-			c.Steps[i] = upkeep.Step{Deaths: n, Capped: n / 2}
+			c.Steps[i] = survey.Step{Deaths: n, Capped: n / 2}
 		}
 		return c
 	}
 	for name, c := range map[string]struct {
-		upkeep.Calendar
+		survey.Calendar
 		want string
 	}{
 		"empty":  {calendar(0), ""},

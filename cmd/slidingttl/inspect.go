@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
-	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
 // inspection is the report on one record.
@@ -97,7 +97,7 @@ func inspectRecord(raw driver.Raw, found bool, p slidingttl.Policy, now driver.I
 		i.Alive, i.Why = true, "neither its expiry nor its cap has come"
 		i.NextRead = instant(p.Deadline(raw.CreatedAt, now))
 	}
-	if doubt, unit := upkeep.Doubt(raw.Life, now.Add(time.Minute)); raw.Problem == nil && doubt != "" {
+	if doubt, unit := verdict.Doubt(raw.Life, now.Add(time.Minute)); raw.Problem == nil && doubt != "" {
 		i.Why += "; " + doubt
 		if unit != "" {
 			i.Why += fmt.Sprintf(": slidingttl mend --created-at %s corrects it", unit)

@@ -13,30 +13,31 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slidingttl/slidingttl/internal/survey"
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
 // wheres maps the words of --where to the states of an audit.
-var wheres = map[string]upkeep.State{
-	"malformed": upkeep.Malformed, "implausible": upkeep.Implausible, "dead": upkeep.Dead, "retained": upkeep.Retained, "past-cap": upkeep.PastCap,
-	"foreign": upkeep.NoCreatedAt, "never-expires": upkeep.NeverExpires, "beyond-policy": upkeep.Beyond, "slides": upkeep.Slides,
+var wheres = map[string]verdict.State{
+	"malformed": verdict.Malformed, "implausible": verdict.Implausible, "dead": verdict.Dead, "retained": verdict.Retained, "past-cap": verdict.PastCap,
+	"foreign": verdict.NoCreatedAt, "never-expires": verdict.NeverExpires, "beyond-policy": verdict.Beyond, "slides": verdict.Slides,
 }
 
 // listed is a record in a listing.
 type listed struct {
-	State     upkeep.State `json:"state"`
-	Key       string       `json:"key,omitempty"` // as a Go string without its quotes
-	Hash      string       `json:"hash"`          // upkeep.KeyHash of the key
-	CreatedAt *time.Time   `json:"created_at"`
-	ExpiresAt *time.Time   `json:"expires_at"`
-	Problem   string       `json:"problem,omitempty"`
+	State     verdict.State `json:"state"`
+	Key       string        `json:"key,omitempty"` // as a Go string without its quotes
+	Hash      string        `json:"hash"`          // verdict.KeyHash of the key
+	CreatedAt *time.Time    `json:"created_at"`
+	ExpiresAt *time.Time    `json:"expires_at"`
+	Problem   string        `json:"problem,omitempty"`
 }
 
 // listing has the records found, and the report of the audit that found them.
 type listing struct {
-	*upkeep.AuditReport `json:"-"`
+	*survey.AuditReport `json:"-"`
 	Found               []listed `json:"found"`
 }
 
@@ -70,7 +71,7 @@ func (a *app) list() *cobra.Command {
 		Short:   "List records by their state, as audit counts them; writes nothing",
 		Example: `  slidingttl list dynamodb://sessions --policy "idle 30m, max 12h" --where malformed,past-cap --limit 5 --keys`,
 		RunE: policy.run(func(c *cobra.Command, args []string, p slidingttl.Policy) error {
-			asked := make(map[upkeep.State]bool)
+			asked := make(map[verdict.State]bool)
 			for _, word := range where {
 				state, ok := wheres[word]
 				if !ok {
@@ -86,7 +87,7 @@ func (a *app) list() *cobra.Command {
 				defer enough()
 				var mu sync.Mutex // guards l
 				l := new(listing)
-				see := func(state upkeep.State, r *driver.Scanned) {
+				see := func(state verdict.State, r *driver.Scanned) {
 					mu.Lock()
 					defer mu.Unlock()
 					if !asked[state] || len(l.Found) == limit {
@@ -98,7 +99,7 @@ func (a *app) list() *cobra.Command {
 					}
 				}
 				var err error
-				l.AuditReport, err = upkeep.Audit(ctx, s.Harvested, p, &upkeep.LookOptions{Options: pace.Options, See: see})
+				l.AuditReport, err = survey.Audit(ctx, s.Harvested, p, &survey.LookOptions{Options: pace.Options, See: see})
 				if errors.Is(err, context.Canceled) && c.Context().Err() == nil {
 					err = nil // --limit was reached
 				}
@@ -118,8 +119,8 @@ func (a *app) list() *cobra.Command {
 	return c
 }
 
-func listedAs(state upkeep.State, r *driver.Scanned, keys bool) listed {
-	found := listed{State: state, Hash: upkeep.KeyHash(r.Key), CreatedAt: instant(r.CreatedAt), ExpiresAt: instant(r.ExpiresAt)}
+func listedAs(state verdict.State, r *driver.Scanned, keys bool) listed {
+	found := listed{State: state, Hash: verdict.KeyHash(r.Key), CreatedAt: instant(r.CreatedAt), ExpiresAt: instant(r.ExpiresAt)}
 	if keys {
 		found.Key = strconv.QuoteToASCII(r.Key)
 		found.Key = found.Key[1 : len(found.Key)-1]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slidingttl/slidingttl/internal/survey"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/policy"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
@@ -22,8 +23,8 @@ func (a *app) audit() *cobra.Command {
 		Short:   "Tell what state all records are in, and when they die; writes nothing",
 		Example: `  slidingttl audit dynamodb://sessions --policy "idle 30m, max 12h, slack 3m" --sample 0.01`,
 		RunE: policy.run(func(c *cobra.Command, args []string, p slidingttl.Policy) error {
-			return over(a, c, work{uri: args[0], pace: &pace, policy: &policy, longest: policy.longest}, func(s *store) (*upkeep.AuditReport, error) {
-				return upkeep.Audit(c.Context(), s.Harvested, p, &upkeep.LookOptions{Options: pace.Options, Sample: sample})
+			return over(a, c, work{uri: args[0], pace: &pace, policy: &policy, longest: policy.longest}, func(s *store) (*survey.AuditReport, error) {
+				return survey.Audit(c.Context(), s.Harvested, p, &survey.LookOptions{Options: pace.Options, Sample: sample})
 			})
 		}),
 	}
@@ -52,9 +53,9 @@ func (a *app) diff() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return over(a, c, work{uri: args[0], pace: &pace, policy: &from, longest: to.longest}, func(s *store) (*upkeep.DiffReport, error) {
+			return over(a, c, work{uri: args[0], pace: &pace, policy: &from, longest: to.longest}, func(s *store) (*survey.DiffReport, error) {
 				pace.Store += to.about
-				return upkeep.Diff(c.Context(), s.Harvested, before, after, &upkeep.LookOptions{Options: pace.Options, Sample: sample, ToFor: to.byKey})
+				return survey.Diff(c.Context(), s.Harvested, before, after, &survey.LookOptions{Options: pace.Options, Sample: sample, ToFor: to.byKey})
 			})
 		},
 	}
@@ -175,7 +176,7 @@ func (a *app) mend() *cobra.Command {
 				w.ask = fmt.Sprintf("About to rewrite created_at and expiry of the malformed records of %s, and each created_at that is in %s.", args[0], unit)
 			}
 			return over(a, c, w, func(s *store) (*upkeep.MendReport, error) {
-				return s.mend(c.Context(), &upkeep.MendOptions{WriteOptions: write.options(), CreatedAt: upkeep.Unit(unit)})
+				return s.mend(c.Context(), &upkeep.MendOptions{WriteOptions: write.options(), CreatedAt: unit})
 			})
 		},
 	}

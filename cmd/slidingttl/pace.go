@@ -193,9 +193,5 @@ func (w *writeFlags) flags(c *cobra.Command) {
 }
 
 func (w *writeFlags) options() upkeep.WriteOptions {
-	o := upkeep.WriteOptions{Options: w.Options, Apply: w.apply, Follow: w.follow, Keys: w.keys}
-	for _, kind := range w.kinds {
-		o.Kinds = append(o.Kinds, upkeep.Kind(kind))
-	}
-	return o
+	return upkeep.WriteOptions{Options: w.Options, Apply: w.apply, Follow: w.follow, Keys: w.keys, Kinds: w.kinds}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/drivers/sql"
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/internal/survey"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
@@ -79,9 +80,9 @@ func sharded(b *testing.B, s driver.Scanner, n int) {
 		b.Fatal(err)
 	}
 	at := time.Now()
-	audit := func(o upkeep.Options) *upkeep.AuditReport {
+	audit := func(o upkeep.Options) *survey.AuditReport {
 		o.Now, o.Page = func() time.Time { return at }, 5000
-		r, err := upkeep.Audit(context.Background(), s, p, &upkeep.LookOptions{Options: o})
+		r, err := survey.Audit(context.Background(), s, p, &survey.LookOptions{Options: o})
 		if err != nil {
 			b.Error(err)
 		}

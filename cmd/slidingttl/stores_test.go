@@ -24,6 +24,7 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
 	"github.com/slidingttl/slidingttl/drivers/sql"
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/internal/survey"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
@@ -180,7 +181,7 @@ func TestStores(t *testing.T) {
 			dying, _ := command(t, 0, "dying", k.uri, "--within", "100d", "--rate", "0")
 			dies := time.Time{}
 			for line := range strings.Lines(dying) {
-				var k upkeep.DyingKey
+				var k survey.DyingKey
 				if err := json.Unmarshal([]byte(line), &k); err != nil || !strings.HasPrefix(k.Key, "user:") || k.CreatedAt.IsZero() || k.ExpiresAt.Before(dies) {
 					t.Errorf("dies after %v: %s: %v", dies, line, err)
 				}

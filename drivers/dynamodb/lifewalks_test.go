@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/survey"
+	verdicts "github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
@@ -89,11 +91,11 @@ func TestLifeTableWalks(t *testing.T) {
 	clock.forward(25 * time.Minute) // the values' own expiry has passed
 
 	walk := upkeep.Options{Now: clock.Now}
-	states := func() map[string]upkeep.State {
+	states := func() map[string]verdicts.State {
 		t.Helper()
 		var mu sync.Mutex // guards seen
-		seen := map[string]upkeep.State{}
-		if _, err := upkeep.Audit(t.Context(), tbl.Driver, policy, &upkeep.LookOptions{Options: walk, See: func(state upkeep.State, r *driver.Scanned) {
+		seen := map[string]verdicts.State{}
+		if _, err := survey.Audit(t.Context(), tbl.Driver, policy, &survey.LookOptions{Options: walk, See: func(state verdicts.State, r *driver.Scanned) {
 			mu.Lock()
 			defer mu.Unlock()
 			seen[r.Key] = state
@@ -102,10 +104,10 @@ func TestLifeTableWalks(t *testing.T) {
 		}
 		return seen
 	}
-	if got, want := states(), (map[string]upkeep.State{"k": upkeep.Slides, "retired": upkeep.Slides, "never touched": upkeep.Retained}); !reflect.DeepEqual(got, want) {
+	if got, want := states(), (map[string]verdicts.State{"k": verdicts.Slides, "retired": verdicts.Slides, "never touched": verdicts.Retained}); !reflect.DeepEqual(got, want) {
 		t.Errorf("an audit sees %v; want %v", got, want)
 	}
-	dying, err := upkeep.Dying(t.Context(), tbl.Driver, time.Hour, &upkeep.DyingOptions{Options: walk})
+	dying, err := survey.Dying(t.Context(), tbl.Driver, time.Hour, &survey.DyingOptions{Options: walk})
 	if err != nil || len(dying.Dying) != 2 || driver.Floor(dying.Dying[0].ExpiresAt) != expires {
 		t.Errorf("dying are %+v, %v; want k and retired at %v", dying, err, expires.Time())
 	}

@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/retry"
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -82,7 +85,7 @@ func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Ad
 	if err != nil {
 		return nil, err
 	}
-	j, err := newJudge(p, d, &o.Options)
+	j, err := o.judge(p, d)
 	if err != nil {
 		return nil, err
 	}
@@ -97,9 +100,9 @@ func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Ad
 	}
 	a := &adopter[T]{d: d, opts: &o, judge: j, writer: newWriter(d, &o.WriteOptions)}
 	a.raw, _ = driver.As[driver.RawReader](d)
-	about := j.about(fmt.Sprintf(", spread %v, exact %v, rule %q, too old %v, apply %v", o.Spread, o.Exact, o.Origin.Name, o.TooOld, o.Apply))
+	about := about(j, fmt.Sprintf(", spread %v, exact %v, rule %q, too old %v, apply %v", o.Spread, o.Exact, o.Origin.Name, o.TooOld, o.Apply))
 	r, err := writing("adopt", about, &o.WriteOptions, a.writer, a.adopt).run(ctx, d)
-	r.Applied, r.Policy = o.Apply, j.policies()
+	r.Applied, r.Policy = o.Apply, j.Policies()
 	return &r, err
 }
 
@@ -108,7 +111,7 @@ type adopter[T any] struct {
 	d      driver.Driver[T]
 	raw    driver.RawReader // nil: the driver has none
 	opts   *AdoptOptions
-	judge  *judge
+	judge  *verdict.Judge
 	writer *writer
 }
 
@@ -123,21 +126,21 @@ func (a *adopter[T]) adopt(ctx context.Context, r *record) (one AdoptReport, err
 			one.note(vanished, 0)
 			return one, nil
 		}
-		one.Malformed, one.Problems = 1, map[string]int64{reason(r.Problem): 1}
+		one.Malformed, one.Problems = 1, map[string]int64{verdict.Reason(r.Problem): 1}
 		return one, nil
 	case r.CreatedAt != 0:
 		one.Already = 1
 		return one, nil
 	}
-	t, err := a.judge.terms(r.Key)
+	t, err := a.judge.Terms(r.Key)
 	if err != nil {
 		return one, err
 	}
 	var left *int64 // the counter for a record that is not written
 	var noted Change
-	at := a.judge.now() // the same for all attempts, so that they write the same life
+	at := a.judge.Now() // the same for all attempts, so that they write the same life
 	plan := func(m driver.Meta) (driver.Life, bool, error) {
-		now := a.judge.now()
+		now := a.judge.Now()
 		switch {
 		case m.CreatedAt != 0:
 			left = &one.Already
@@ -153,10 +156,10 @@ func (a *adopter[T]) adopt(ctx context.Context, r *record) (one AdoptReport, err
 		case !known:
 			left = &one.NoOrigin
 			return m.Life, false, nil
-		case t.limit(created) <= now && !a.opts.TooOld:
+		case t.Limit(created) <= now && !a.opts.TooOld:
 			left = &one.TooOld
 			return m.Life, false, nil
-		case t.limit(created) <= now:
+		case t.Limit(created) <= now:
 			created = a.drawn(r.Key, t, at)
 		}
 		return driver.Life{CreatedAt: created, ExpiresAt: a.expiry(r.Key, m, t, created, at)}, true, nil
@@ -165,10 +168,10 @@ func (a *adopter[T]) adopt(ctx context.Context, r *record) (one AdoptReport, err
 		if a.opts.Undo != nil && (noted.Was != was.ExpiresAt || noted.Life != next) {
 			noted = Change{[]byte(r.Key), was.ExpiresAt, next}
 			if err := a.opts.Undo(noted); err != nil {
-				return &fatal{fmt.Errorf("AdoptOptions.Undo: %w", err)}
+				return &retry.Fatal{Err: fmt.Errorf("AdoptOptions.Undo: %w", err)}
 			}
 		}
-		_, err := a.d.Touch(ctx, r.Key, was, next, a.judge.now())
+		_, err := a.d.Touch(ctx, r.Key, was, next, a.judge.Now())
 		return err
 	})
 	if err == nil && what == done && !a.opts.Apply {
@@ -188,7 +191,7 @@ func (a *adopter[T]) adopt(ctx context.Context, r *record) (one AdoptReport, err
 }
 
 // created returns the created_at to write to r, and false if Origin knows none.
-func (a *adopter[T]) created(ctx context.Context, r Record, t *terms, now driver.Instant) (driver.Instant, bool, error) {
+func (a *adopter[T]) created(ctx context.Context, r Record, t *verdict.Terms, now driver.Instant) (driver.Instant, bool, error) {
 	switch {
 	case a.opts.Origin.Created == nil && a.opts.Exact:
 		return now, true, nil
@@ -196,7 +199,7 @@ func (a *adopter[T]) created(ctx context.Context, r Record, t *terms, now driver
 		return a.drawn(r.Key, t, now), true, nil
 	}
 	created, known, err := driver.Instant(0), false, error(nil)
-	err = retry(ctx, func() (err error) {
+	err = retry.Do(ctx, func() (err error) {
 		created, known, err = a.opts.Origin.Created(ctx, r)
 		return err
 	})
@@ -213,8 +216,20 @@ const (
 	saltPart    = 3
 )
 
+// share returns a number in [0, 1) that depends on key and salt only.
+func share(key string, salt uint64) float64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(key))
+	x := h.Sum64() + salt*0x9e3779b97f4a7c15
+	// The finalizer of splitmix64: a key's last bytes hardly change FNV's high bits.
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	x ^= x >> 31
+	return float64(x>>11) / (1 << 53)
+}
+
 // drawn returns a created_at for key, drawn from the spread before now.
-func (a *adopter[T]) drawn(key string, t *terms, now driver.Instant) driver.Instant {
+func (a *adopter[T]) drawn(key string, t *verdict.Terms, now driver.Instant) driver.Instant {
 	w := t.MaxLifetime - t.IdleGrace
 	switch {
 	case a.opts.Spread != 0:
@@ -226,9 +241,9 @@ func (a *adopter[T]) drawn(key string, t *terms, now driver.Instant) driver.Inst
 }
 
 // expiry returns the expiry to write when key is adopted.
-func (a *adopter[T]) expiry(key string, m driver.Meta, t *terms, created, now driver.Instant) driver.Instant {
+func (a *adopter[T]) expiry(key string, m driver.Meta, t *verdict.Terms, created, now driver.Instant) driver.Instant {
 	e := now.Add(t.IdleGrace).Plus(driver.Instant(share(key, saltExpiry) * float64(t.Slack.Milliseconds())))
-	e = min(e, t.limit(created)).RoundUp(a.d.Resolution())
+	e = min(e, t.Limit(created)).RoundUp(a.d.Resolution())
 	if m.ExpiresAt != 0 && m.ExpiresAt < e {
 		return m.ExpiresAt
 	}

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/survey"
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
@@ -59,9 +61,9 @@ func TestAdopt(t *testing.T) {
 			t.Errorf("%s expires at %v", key, m.ExpiresAt.Time())
 		}
 	}
-	audit, err := upkeep.Audit(t.Context(), f, policy, nil)
+	audit, err := survey.Audit(t.Context(), f, policy, nil)
 	ok(t, err)
-	if audit.States[upkeep.Slides].Count != 103 {
+	if audit.States[verdict.Slides].Count != 103 {
 		t.Errorf("after the adoption:\n%v", audit)
 	}
 	again, err := upkeep.Adopt(t.Context(), f, policy, applied())
@@ -325,9 +327,9 @@ func TestAdoptTogether(t *testing.T) {
 	if sum := uint64(adopted[0]+adopted[1]) + store.Stats().Adopted; sum != n {
 		t.Errorf("%d records were adopted %d times", n, sum)
 	}
-	r, err := upkeep.Audit(t.Context(), f, policy, nil)
+	r, err := survey.Audit(t.Context(), f, policy, nil)
 	ok(t, err)
-	if r.States[upkeep.Slides].Count != n {
+	if r.States[verdict.Slides].Count != n {
 		t.Errorf("in the end:\n%v", r)
 	}
 }

@@ -1,17 +1,16 @@
-// Package upkeep visits all records of a store, to audit them or to bring them under a
-// policy. Audit reports what state they are in, Dying which of them die soon, and Diff what a
-// change of policy would do to them. Adopt brings them under a policy, and Undo takes that
-// back. Mend corrects them, Reap removes them, and Harvest gives dead records to an archive. Retire
-// ends lives by key or prefix, and Erase removes the records of a person.
+// Package upkeep visits all records of a store, to bring them under a policy. Adopt does that, and
+// Undo takes it back. Mend corrects records, Reap removes dead ones, and Harvest gives them to an
+// archive. Retire ends lives by key or prefix, and Erase removes the records of a person. Walk is for
+// any other look at all records; those of the command slidingttl (audit, diff, dying) are such walks.
 //
-//	report, err := upkeep.Audit(ctx, d, policy, nil)
+//	report, err := upkeep.Reap(ctx, d, policy, &upkeep.ReapOptions{WriteOptions: upkeep.WriteOptions{Apply: true}})
 //	...
 //	fmt.Println(report)
 //
 // # What all operations share
 //
-// They run over a [driver.Scanner], beside live traffic, and several may run at once. Audit,
-// Dying and Diff write nothing; Harvest writes only with PastCap. Adopt, Mend, Reap and Retire write
+// They run over a [driver.Scanner], beside live traffic, and several may run at once. Walk
+// writes nothing; Harvest writes only with PastCap. Adopt, Mend, Reap and Retire write
 // only with [WriteOptions].Apply. Each write requires that the record has not changed since it
 // was read: an application's write wins, and the record is read again. So all of them may
 // run twice, or be started by two people at once.
@@ -26,8 +25,7 @@
 // Reports print as text and marshal to JSON.
 //
 // Options.Save gets a [Checkpoint], plain data that marshals to JSON, at most every second, and
-// at the end for whatever cause. Another process continues from it by Options.Resume. Dying
-// refuses both.
+// at the end for whatever cause. Another process continues from it by Options.Resume.
 // Records that were changed after the last checkpoint are read again, and need no second
 // write: the report then counts them as found in that state, not as changed.
 //

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/survey"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
 // scans hides that a driver has an index.
@@ -36,9 +36,9 @@ func TestDying(t *testing.T) {
 			{Key: "000", Meta: again}, // a record may be met twice
 		}}
 		for limit, lines := range map[int]int{0: 62, 62: 62, 61: 61, 10: 10, 1: 1} {
-			o := &upkeep.DyingOptions{Limit: limit}
+			o := &survey.DyingOptions{Limit: limit}
 			o.Segments, o.Page = 1, 50
-			r, err := upkeep.Dying(t.Context(), scans{s, f}, time.Hour, o)
+			r, err := survey.Dying(t.Context(), scans{s, f}, time.Hour, o)
 			ok(t, err)
 			if len(r.Dying) != lines || r.More != (lines < 62) || r.Malformed != 1 || !r.Done || r.Records != 1006 || !r.Until.Equal(f.now.Add(time.Hour).Time()) {
 				t.Errorf("limit %d: %d keys of %+v", limit, len(r.Dying), r)
@@ -73,9 +73,9 @@ func TestDyingFails(t *testing.T) {
 			}
 			return f.Scan(t.Context(), from, limit)
 		}, &calls}
-		o := &upkeep.DyingOptions{}
+		o := &survey.DyingOptions{}
 		o.Segments, o.Page = 1, 5
-		r, err := upkeep.Dying(t.Context(), scans{s, f}, time.Hour, o)
+		r, err := survey.Dying(t.Context(), scans{s, f}, time.Hour, o)
 		if !errors.Is(err, driver.ErrRefused) || r.Records == 0 || r.Done || len(r.Dying) > 0 {
 			t.Errorf("%v: %+v", err, r)
 		}
@@ -106,7 +106,7 @@ func (d indexed) Scan(context.Context, driver.Cursor, int) (driver.Page, error) 
 func TestDyingByIndex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		r, err := upkeep.Dying(t.Context(), indexed{open(t), &calls}, time.Hour, &upkeep.DyingOptions{Limit: 2})
+		r, err := survey.Dying(t.Context(), indexed{open(t), &calls}, time.Hour, &survey.DyingOptions{Limit: 2})
 		ok(t, err)
 		if calls != 2 || len(r.Dying) != 2 || !r.More || r.Records != 3 || !r.Done {
 			t.Errorf("by %d calls: %+v", calls, r)
@@ -146,7 +146,7 @@ func TestDyingSince(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				for now := driver.Floor(f.Now()); true; {
-					r, err := upkeep.Dying(t.Context(), f, within, &upkeep.DyingOptions{Since: since, Limit: limit})
+					r, err := survey.Dying(t.Context(), f, within, &survey.DyingOptions{Since: since, Limit: limit})
 					ok(t, err)
 					for _, k := range r.Dying {
 						if at := driver.Floor(k.ExpiresAt); told[k.Key] == at || expires[k.Key] != at {
@@ -172,7 +172,7 @@ func TestDyingSince(t *testing.T) {
 			for i := range 9 {
 				f.add(fmt.Sprint("together-", i), -day, 300*day)
 			}
-			_, err := upkeep.Dying(t.Context(), f, 400*day, &upkeep.DyingOptions{Since: driver.Floor(f.Now().Add(200 * day)), Limit: 5})
+			_, err := survey.Dying(t.Context(), f, 400*day, &survey.DyingOptions{Since: driver.Floor(f.Now().Add(200 * day)), Limit: 5})
 			var invalid *driver.InvalidError
 			if !errors.As(err, &invalid) || invalid.Field != "DyingOptions.Limit" {
 				t.Errorf("%v", err)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -157,7 +158,7 @@ func look[T any](ctx context.Context, d Store[T], o EraseOptions, r *EraseReport
 		return err
 	}
 	if more := now.Erased - r.Failed; more > 0 {
-		r.Failures = count(r.Failures, map[string]int64{"the store kept it, or a look-up does not find its key": more})
+		r.Failures = verdict.Count(r.Failures, map[string]int64{"the store kept it, or a look-up does not find its key": more})
 	}
 	r.Failed = max(r.Failed, now.Erased)
 	return nil

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -49,7 +48,7 @@ func (f *failures) note(t *Totals, r *record, err error, landed int64) error {
 		err = fmt.Errorf("it may have been written: %w", err)
 	} else {
 		t.Failed++
-		t.Failures = count(t.Failures, map[string]int64{reason(err): 1})
+		t.Failures = verdict.Count(t.Failures, map[string]int64{verdict.Reason(err): 1})
 	}
 	if f.notify != nil {
 		f.notify(r.Key, err)
@@ -79,21 +78,6 @@ func (f *failures) row(err error, landed int64) error {
 		return fmt.Errorf("%w: %d in a row, the last: %w", ErrTooMany, f.inARow, err)
 	}
 	return nil
-}
-
-// requestID matches the part that differs between errors with the same cause.
-var requestID = regexp.MustCompile(`(?i)(request|activity) ?id: [^,\s]*,? ?`)
-
-// reason returns err's text, the same for all records with the same problem.
-func reason(err error) string {
-	const most = 160
-	var bad *driver.InvalidError
-	if errors.As(err, &bad) {
-		return bad.Field + " " + bad.Rule
-	}
-	text, _, _ := strings.Cut(err.Error(), "\n")
-	text = requestID.ReplaceAllString(text, "")
-	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
 // judgeKey returns an error if d does not accept key. It makes no trip, because it calls d with a

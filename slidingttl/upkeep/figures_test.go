@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/survey"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
@@ -22,7 +23,7 @@ func BenchmarkFigureAudit(b *testing.B) {
 	runtime.GC()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := upkeep.Audit(b.Context(), f, policy, nil); err != nil {
+		if _, err := survey.Audit(b.Context(), f, policy, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -86,12 +87,12 @@ type HarvestReport struct {
 	PastCap     int64 `json:"past_cap"`    // past the policy's cap, and left: their expiry is still to come
 	Ended       int64 `json:"ended"`       // past the cap, and ended by PastCap
 	Malformed   int64 `json:"malformed"`   // not handed over: their life cannot be read
-	Implausible int64 `json:"implausible"` // not handed over: see State
+	Implausible int64 `json:"implausible"` // not handed over: times that make no sense, as if in another unit
 	Lost        int64 `json:"lost"`        // dead, and removed or overwritten before they were read
 
 	Problems map[string]int64 `json:"problems,omitempty"` // malformed records by reason
 
-	// Again has the KeyHash of records that were not handed over because they could not be read:
+	// Again has the hashes of the keys of records that were not handed over because they could not be read:
 	// at most 10,000 dead ones, and at most 10,000 that are malformed, or have an implausible
 	// expiry that has passed. The next harvest's HarvestOptions.Again must have them.
 	Again []string `json:"again,omitempty"`
@@ -141,7 +142,7 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 	if err != nil {
 		return nil, err
 	}
-	j, err := newJudge(p, d, &o.Options)
+	j, err := o.judge(p, d)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +161,7 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 	if o.Grace <= skew {
 		return nil, invalid("HarvestOptions.Grace", o.Grace.String(), fmt.Sprintf("must exceed %v: twice MaxSkew, and the store's resolution", skew))
 	}
-	h.until = h.judge.now().Add(-o.Grace)
+	h.until = h.judge.Now().Add(-o.Grace)
 	if o.Resume != nil {
 		// A later Until would leave a gap: what died meanwhile may lie in a part that this
 		// harvest has already read.
@@ -170,17 +171,19 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 		}
 	}
 	look := job[HarvestReport, *HarvestReport]{
-		name:   "harvest",
-		about:  j.about(fmt.Sprintf(", since %d, grace %v, past cap %v, apply %v", o.Since, o.Grace, o.PastCap, o.Bury != nil)),
-		opts:   o.Options,
-		cost:   h.readers.cost,
-		wrote:  h.readers.tried.Load,
-		visit:  h.visit,
-		flush:  h.flush,
-		finish: h.finish,
+		name:    "harvest",
+		about:   about(j, fmt.Sprintf(", since %d, grace %v, past cap %v, apply %v", o.Since, o.Grace, o.PastCap, o.Bury != nil)),
+		opts:    o.Options,
+		cost:    h.readers.cost,
+		add:     (*HarvestReport).add,
+		restart: (*HarvestReport).restart,
+		wrote:   h.readers.tried.Load,
+		visit:   h.visit,
+		flush:   h.flush,
+		finish:  h.finish,
 	}
 	report, err := look.run(ctx, d)
-	report.Since, report.Until, report.Applied, report.Policy = o.Since, h.until, o.Bury != nil, h.judge.policies()
+	report.Since, report.Until, report.Applied, report.Policy = o.Since, h.until, o.Bury != nil, h.judge.Policies()
 	return &report, err
 }
 
@@ -202,7 +205,7 @@ func (o *HarvestOptions) validate() error {
 
 func (r *HarvestReport) malformed(err error) {
 	r.Malformed++
-	r.Problems = count(r.Problems, map[string]int64{reason(err): 1})
+	r.Problems = verdict.Count(r.Problems, map[string]int64{verdict.Reason(err): 1})
 }
 
 // String returns the report as several lines of text.

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/retry"
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -17,7 +19,7 @@ type harvester struct {
 	d       Harvested
 	ends    ender // nil: d cannot touch
 	opts    *HarvestOptions
-	judge   *judge
+	judge   *verdict.Judge
 	until   driver.Instant
 	readers *writer
 
@@ -60,23 +62,23 @@ func (h *harvester) visit(ctx context.Context, segment int, page []driver.Scanne
 			h.askAgain(s.Key, into)
 			continue
 		}
-		t, err := h.judge.terms(s.Key)
-		now := h.judge.now()
+		t, err := h.judge.Terms(s.Key)
+		now := h.judge.Now()
 		switch {
 		case err != nil:
 			return err
-		case (s.Alive(h.until) || s.ExpiresAt < earliest) && h.judge.implausible(s.Life, now) != "":
+		case (s.Alive(h.until) || s.ExpiresAt < verdict.Earliest) && h.judge.Implausible(s.Life, now) != "":
 			into.Implausible++
 			if !s.Alive(h.until) { // else it dies later, and is found then
 				h.askAgain(s.Key, into)
 			}
-		case s.Alive(h.until) && (!s.Alive(now) || t.limit(s.CreatedAt) > h.until):
+		case s.Alive(h.until) && (!s.Alive(now) || t.Limit(s.CreatedAt) > h.until):
 			into.Alive++
 		case s.Alive(h.until) && h.opts.PastCap && s.ExpiresAt != 0 && s.HeldUntil.Sub(s.ExpiresAt) > h.opts.Grace:
 			aged = append(aged, *s)
 		case s.Alive(h.until):
 			into.PastCap++
-		case s.ExpiresAt <= h.opts.Since && !(len(h.again) > 0 && h.again[KeyHash(s.Key)]):
+		case s.ExpiresAt <= h.opts.Since && !(len(h.again) > 0 && h.again[verdict.KeyHash(s.Key)]):
 			into.Earlier++
 		default:
 			dead = append(dead, *s)
@@ -106,7 +108,7 @@ func (h *harvester) askAgain(key string, into *HarvestReport) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.unread++; h.unread <= mostAgain {
-		into.Again = append(into.Again, KeyHash(key))
+		into.Again = append(into.Again, verdict.KeyHash(key))
 	}
 }
 
@@ -127,17 +129,17 @@ func (h *harvester) end(ctx context.Context, s *record) (one HarvestReport, err 
 		one.PastCap = 1
 		return one, err
 	}
-	t, err := h.judge.terms(s.Key)
+	t, err := h.judge.Terms(s.Key)
 	if err != nil {
 		return one, err
 	}
 	plan := func(m driver.Meta) (driver.Life, bool, error) {
-		now := h.judge.now()
+		now := h.judge.Now()
 		over := driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: now - now%driver.Instant(h.ends.Resolution()/time.Millisecond)}
-		return over, m.Alive(now) && t.limit(m.CreatedAt) <= h.until && h.judge.implausible(m.Life, now) == "", nil
+		return over, m.Alive(now) && t.Limit(m.CreatedAt) <= h.until && h.judge.Implausible(m.Life, now) == "", nil
 	}
 	what, err := h.readers.writeUnlessChanged(ctx, s, plan, func(was driver.Meta, over driver.Life) error {
-		_, err := h.ends.Touch(ctx, s.Key, was, over, h.judge.now())
+		_, err := h.ends.Touch(ctx, s.Key, was, over, h.judge.Now())
 		return err
 	})
 	switch {
@@ -157,7 +159,7 @@ func (h *harvester) end(ctx context.Context, s *record) (one HarvestReport, err 
 func (h *harvester) read(ctx context.Context, s *driver.Scanned) (d *driver.Dead, one HarvestReport, err error) {
 	raw := driver.Raw{Meta: s.Meta}
 	if h.opts.Bury != nil {
-		err = retry(ctx, func() (err error) {
+		err = retry.Do(ctx, func() (err error) {
 			raw, err = h.d.Raw(ctx, s.Key)
 			return err
 		})
@@ -178,14 +180,14 @@ func (h *harvester) read(ctx context.Context, s *driver.Scanned) (d *driver.Dead
 	if raw.CreatedAt != s.CreatedAt {
 		one.Lost++ // the key's next life has replaced it
 	}
-	t, err := h.judge.terms(s.Key)
+	t, err := h.judge.Terms(s.Key)
 	switch {
 	case err != nil:
 		return nil, one, err
 	case raw.Alive(h.until):
 		one.Alive += 1 - one.Lost
 		return nil, one, nil
-	case raw.ExpiresAt >= t.limit(raw.CreatedAt):
+	case raw.ExpiresAt >= t.Limit(raw.CreatedAt):
 		one.Age++
 	default:
 		one.Idle++
@@ -293,7 +295,7 @@ func (h *harvester) handOver(ctx context.Context, dead []waiting) error {
 		err := h.forEach(ctx, page, &failed, func(ctx context.Context, s *record) (HarvestReport, error) {
 			d, one, err := h.read(ctx, &s.Scanned)
 			if err != nil || one.Malformed > 0 {
-				one.Again = []string{KeyHash(s.Key)}
+				one.Again = []string{verdict.KeyHash(s.Key)}
 			}
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -333,7 +335,7 @@ func (h *harvester) bury(ctx context.Context, batch []driver.Dead) error {
 	if h.opts.Bury == nil || len(batch) == 0 {
 		return nil
 	}
-	if err := retry(ctx, func() error { return h.opts.Bury(ctx, batch) }); err != nil {
+	if err := retry.Do(ctx, func() error { return h.opts.Bury(ctx, batch) }); err != nil {
 		return fmt.Errorf("HarvestOptions.Bury: %w", err)
 	}
 	return nil

@@ -5,58 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 
+	"github.com/slidingttl/slidingttl/internal/field"
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
-
-// Kind is what a record is. All but Plain live by policies of their own, so an operation that goes by
-// one policy would end them too early.
-type Kind string
-
-// The kinds. The sessions and indexes are those of middleware/session.
-const (
-	Plain   Kind = "plain"
-	Session Kind = "session" // or the mark of one that has ended
-	Index   Kind = "index"   // of a user's sessions
-)
-
-// KindOf returns the kind of record that key looks like. A key such as "users:" and 24 letters looks
-// plain, though a session's prefix may end in a letter too.
-func KindOf(key string) Kind {
-	kind := kindOf(key)
-	if kind == Plain {
-		return Plain
-	}
-	before := strings.TrimRight(key, alphabet)
-	before = before[:len(before)-len("s:")]
-	if before != "" && strings.ContainsAny(before[len(before)-1:], alphabet[:62]) {
-		return Plain
-	}
-	return kind
-}
-
-// alphabet is base64's for URLs.
-const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-
-// kindOf is KindOf for any prefix. middleware/session ends its keys so, since its first commit: with
-// an ID of 18 bytes, or with the hash of a user.
-func kindOf(key string) Kind {
-	before := strings.TrimRight(key, alphabet)
-	switch n := len(key) - len(before); {
-	case n == 24 && strings.HasSuffix(before, "s:"):
-		return Session
-	case n == 43 && strings.HasSuffix(before, "u:"):
-		return Index
-	}
-	return Plain
-}
 
 // spared reports whether r is of a kind that this operation does not write. A key only looks like a
 // kind, so the record is read too.
 func (w *writer) spared(ctx context.Context, r *record) (bool, error) {
-	kind := kindOf(r.Key)
-	if w.all || kind == Plain || slices.Contains(w.kinds, kind) {
+	kind := verdict.KindOfAny(r.Key)
+	if w.all || kind == verdict.Plain || slices.Contains(w.kinds, kind) {
 		return false, nil
 	}
 	if w.raw == nil {
@@ -90,7 +49,7 @@ func isSession(value []byte) bool {
 	if json.Unmarshal(token, &binary.B) == nil && len(binary.B) == tokenBytes {
 		return true
 	}
-	kind, _ := Field(value, "kind")
+	kind, _ := field.Text(value, "kind")
 	return token == nil && (kind == "1" || kind == "2")
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -15,9 +16,9 @@ import (
 type MendOptions struct {
 	WriteOptions
 
-	// CreatedAt, if not empty, is the unit in which another program wrote created_at. Mend
-	// corrects an implausible created_at that makes sense in this unit.
-	CreatedAt Unit
+	// CreatedAt, if not empty, is the unit in which another program wrote created_at: seconds, micros
+	// or nanos. Mend corrects an implausible created_at that makes sense in this unit.
+	CreatedAt string
 }
 
 // MendReport is the result of a Mend.
@@ -57,10 +58,10 @@ func Mend[T any](ctx context.Context, d Store[T], opts *MendOptions) (*MendRepor
 	if err != nil {
 		return nil, err
 	}
-	if o.CreatedAt != "" && !slices.Contains(timeUnits, o.CreatedAt) {
-		return nil, invalid("MendOptions.CreatedAt", strconv.Quote(string(o.CreatedAt)), "must be seconds, micros or nanos")
+	if o.CreatedAt != "" && !slices.Contains(verdict.Units, o.CreatedAt) {
+		return nil, invalid("MendOptions.CreatedAt", strconv.Quote(o.CreatedAt), "must be seconds, micros or nanos")
 	}
-	m := &mender[T]{d: d, unit: o.CreatedAt, judge: judgeOf(d, &o.Options), writer: newWriter(d, &o.WriteOptions)}
+	m := &mender[T]{d: d, unit: o.CreatedAt, judge: o.clock(d), writer: newWriter(d, &o.WriteOptions)}
 	m.driver, _ = driver.As[driver.Mender](d)
 	r, err := writing("mend", fmt.Sprintf("created_at %q, apply %v", o.CreatedAt, o.Apply), &o.WriteOptions, m.writer, m.mend).run(ctx, d)
 	r.Applied = o.Apply
@@ -71,14 +72,14 @@ func Mend[T any](ctx context.Context, d Store[T], opts *MendOptions) (*MendRepor
 type mender[T any] struct {
 	d      driver.Driver[T]
 	driver driver.Mender // nil: none
-	unit   Unit          // empty: none
-	judge  *judge
+	unit   string        // empty: none
+	judge  *verdict.Judge
 	writer *writer
 }
 
 // mend corrects r, and returns a report of this record.
 func (m *mender[T]) mend(ctx context.Context, r *record) (one MendReport, err error) {
-	wrong := r.Problem != nil && !errors.Is(r.Problem, driver.ErrNotFound) || r.Fault != "" || m.judge.implausible(r.Life, m.judge.now()) != ""
+	wrong := r.Problem != nil && !errors.Is(r.Problem, driver.ErrNotFound) || r.Fault != "" || m.judge.Implausible(r.Life, m.judge.Now()) != ""
 	if wrong {
 		if kept, err := m.writer.spared(ctx, r); err != nil || kept {
 			one.Kept = 1
@@ -89,7 +90,7 @@ func (m *mender[T]) mend(ctx context.Context, r *record) (one MendReport, err er
 	case errors.Is(r.Problem, driver.ErrNotFound):
 		one.note(vanished, 0)
 		return one, nil
-	case r.Problem == nil && m.judge.implausible(r.Life, m.judge.now()) != "":
+	case r.Problem == nil && m.judge.Implausible(r.Life, m.judge.Now()) != "":
 		return m.mendUnit(ctx, r)
 	case r.Problem == nil && (r.Fault == "" || m.driver == nil):
 		one.Well = 1
@@ -131,15 +132,15 @@ func (m *mender[T]) mend(ctx context.Context, r *record) (one MendReport, err er
 
 // mendUnit corrects the implausible created_at of r, and returns a report of this record.
 func (m *mender[T]) mendUnit(ctx context.Context, r *record) (one MendReport, err error) {
-	doubt, unit := "", Unit("")
+	var doubt, unit string
 	plan := func(was driver.Meta) (driver.Life, bool, error) {
-		if doubt, unit = Doubt(was.Life, m.judge.now().Plus(m.judge.skew)); unit == "" || unit != m.unit {
+		if doubt, unit = verdict.Doubt(was.Life, m.judge.Now().Plus(m.judge.Skew)); unit == "" || unit != m.unit {
 			return was.Life, false, nil
 		}
-		return driver.Life{CreatedAt: unit.millis(was.CreatedAt), ExpiresAt: was.ExpiresAt}, true, nil
+		return driver.Life{CreatedAt: verdict.Millis(unit, was.CreatedAt), ExpiresAt: was.ExpiresAt}, true, nil
 	}
 	what, err := m.writer.writeUnlessChanged(ctx, r, plan, func(was driver.Meta, next driver.Life) error {
-		_, err := m.d.Touch(ctx, r.Key, was, next, m.judge.now())
+		_, err := m.d.Touch(ctx, r.Key, was, next, m.judge.Now())
 		return err
 	})
 	switch {
@@ -157,7 +158,7 @@ func (m *mender[T]) mendUnit(ctx context.Context, r *record) (one MendReport, er
 }
 
 func (r *MendReport) left(err error) {
-	r.Left, r.Problems = 1, map[string]int64{reason(err): 1}
+	r.Left, r.Problems = 1, map[string]int64{verdict.Reason(err): 1}
 }
 
 // String returns the report as several lines of text.

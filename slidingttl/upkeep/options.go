@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -19,8 +20,8 @@ type Options struct {
 	// policy. Nil: one policy for all.
 	PolicyFor func(key string) slidingttl.Policy
 
-	// Prefix is the beginning of the keys to visit. Other records count as Passed. Harvest and Dying,
-	// whose callers keep one position for all keys, refuse it. Empty: all keys.
+	// Prefix is the beginning of the keys to visit. Other records count as Passed. Harvest, whose
+	// caller keeps one position for all keys, refuses it. Empty: all keys.
 	Prefix string
 
 	// Now is the time. Nil: the driver's clock if it has one, else time.Now.
@@ -107,9 +108,10 @@ type WriteOptions struct {
 	// those that were reported to Failed. It excludes Prefix. Nil: all keys.
 	Keys []string
 
-	// Kinds are the kinds of record that Adopt, Mend, Reap and Retire write besides plain ones. Others are
-	// left alone, and counted.
-	Kinds []Kind
+	// Kinds are the kinds of record that Adopt, Mend, Reap and Retire write besides plain ones: the "session"
+	// and the "index" of middleware/session. Others are left alone, and counted: by the operation's one
+	// policy they would end too early.
+	Kinds []string
 
 	// Follow makes Adopt, Mend, Reap, Retire and Undo follow the store's load: they make 20 writes a
 	// second for a minute, then more while a write takes little longer than in that minute, and fewer
@@ -167,8 +169,8 @@ func (o *WriteOptions) validate() error {
 		return invalid("WriteOptions.Keys", fmt.Sprint(len(o.Keys), " keys"), "must be none with Options.Prefix")
 	}
 	for _, k := range o.Kinds {
-		if k != Session && k != Index {
-			return invalid("WriteOptions.Kinds", strconv.Quote(string(k)), "must be session or index")
+		if k != verdict.Session && k != verdict.Index {
+			return invalid("WriteOptions.Kinds", strconv.Quote(k), "must be session or index")
 		}
 	}
 	return cmp.Or(
@@ -185,14 +187,13 @@ func (o *WriteOptions) named(options string) error {
 	return nil
 }
 
-// clockOf returns the clock that records of s are judged by.
-func (o *Options) clockOf(s driver.Scanner) func() driver.Instant {
-	now := o.Now
-	if now == nil {
-		now = time.Now
-		if c, ok := driver.As[driver.Clock](s); ok {
-			now = c.Now
-		}
-	}
-	return func() driver.Instant { return driver.Floor(now()) }
+// judge returns the judge of the records of s by p.
+func (o *Options) judge(p slidingttl.Policy, s driver.Scanner) (*verdict.Judge, error) {
+	return verdict.New(p, o.PolicyFor, s, o.MaxSkew, o.Now)
 }
+
+// clock returns the judge of the records of s by no policy.
+func (o *Options) clock(s driver.Scanner) *verdict.Judge { return verdict.At(s, o.MaxSkew, o.Now) }
+
+// about returns Checkpoint.About: the policy and the options that a resumed run must share.
+func about(j *verdict.Judge, more string) string { return "policy " + j.Policies() + more }

@@ -1,13 +1,12 @@
 package upkeep
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/field"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -61,44 +60,13 @@ func FromField(name string) Origin {
 			at, ok := instant(strings.Trim(text, `"`))
 			return at, ok, nil
 		}
-		text, ok := Field(raw.Value, name)
+		text, ok := field.Text(raw.Value, name)
 		if !ok {
 			return 0, false, nil
 		}
 		at, ok := instant(text)
 		return at, ok, nil
 	}}
-}
-
-// Field finds a text or number in JSON, or in DynamoDB's JSON: "user.id" is id in user.
-func Field(value []byte, path string) (string, bool) {
-	d := json.NewDecoder(bytes.NewReader(value))
-	d.UseNumber()
-	var v any
-	if d.Decode(&v) != nil {
-		return "", false
-	}
-	for name := range strings.SplitSeq(path, ".") {
-		m, _ := v.(map[string]any)
-		if inner, is := m["M"].(map[string]any); is && len(m) == 1 && m[name] == nil {
-			m = inner
-		}
-		v = m[name]
-	}
-	if m, ok := v.(map[string]any); ok && len(m) == 1 {
-		for _, kind := range []string{"S", "N"} {
-			if inner, ok := m[kind]; ok {
-				v = inner
-			}
-		}
-	}
-	switch v := v.(type) {
-	case string:
-		return v, true
-	case json.Number:
-		return v.String(), true
-	}
-	return "", false
 }
 
 // instant reads an instant, later than 1970.

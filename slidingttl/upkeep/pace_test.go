@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/survey"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
@@ -89,9 +90,9 @@ func TestSaveFails(t *testing.T) {
 	f := open(t)
 	f.add("a", 0, 0)
 	full := errors.New("disk full")
-	o := &upkeep.LookOptions{}
+	o := &survey.LookOptions{}
 	o.Save = func(upkeep.Checkpoint) error { return full }
-	if _, err := upkeep.Audit(t.Context(), f, policy, o); !errors.Is(err, full) {
+	if _, err := survey.Audit(t.Context(), f, policy, o); !errors.Is(err, full) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -111,9 +112,9 @@ func TestScanFails(t *testing.T) {
 			}
 			return f.Scan(t.Context(), from, limit)
 		}, &calls}
-		o := &upkeep.LookOptions{}
+		o := &survey.LookOptions{}
 		o.Segments, o.Page = 1, 10
-		r, err := upkeep.Audit(t.Context(), s, policy, o)
+		r, err := survey.Audit(t.Context(), s, policy, o)
 		ok(t, err)
 		if r.Records != 100 || !r.Done {
 			t.Errorf("the report is\n%v", r)
@@ -121,11 +122,11 @@ func TestScanFails(t *testing.T) {
 		refused := fmt.Errorf("%w: wrong key", driver.ErrRefused)
 		s.scan = func(int, driver.Cursor, int) (driver.Page, error) { return driver.Page{}, refused }
 		began := time.Now()
-		if _, err = upkeep.Audit(t.Context(), s, policy, o); !errors.Is(err, refused) || time.Since(began) != 0 {
+		if _, err = survey.Audit(t.Context(), s, policy, o); !errors.Is(err, refused) || time.Since(began) != 0 {
 			t.Errorf("the error is %v, after %v; want the refusal, at once", err, time.Since(began))
 		}
 		s.scan = func(int, driver.Cursor, int) (driver.Page, error) { return driver.Page{}, down }
-		if r, err = upkeep.Audit(t.Context(), s, policy, o); !errors.Is(err, down) || r.Done {
+		if r, err = survey.Audit(t.Context(), s, policy, o); !errors.Is(err, down) || r.Done {
 			t.Errorf("the error is %v, and the report\n%v", err, r)
 		}
 	})

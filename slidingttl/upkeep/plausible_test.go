@@ -6,6 +6,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/slidingttl/slidingttl/internal/survey"
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
@@ -31,9 +33,9 @@ func TestImplausible(t *testing.T) {
 	add("early", 1, later)
 	add("well", born, later)
 	add("a clock that is ahead", f.now.Add(30*1e9), later)
-	audit, err := upkeep.Audit(ctx, f, policy, nil)
+	audit, err := survey.Audit(ctx, f, policy, nil)
 	ok(t, err)
-	if audit.States[upkeep.Implausible].Count != 10 || audit.States[upkeep.Slides].Count != 2 || audit.States[upkeep.PastCap].Count != 0 {
+	if audit.States[verdict.Implausible].Count != 10 || audit.States[verdict.Slides].Count != 2 || audit.States[verdict.PastCap].Count != 0 {
 		t.Errorf("the report is\n%v", audit)
 	}
 	for doubt, n := range map[string]int64{"created_at looks like a number of seconds": 5, "created_at looks like a number of micros": 1, "created_at looks like a number of nanos": 1, "created_at is before 1990 or in the future": 3} {
@@ -52,7 +54,7 @@ func TestImplausible(t *testing.T) {
 	if mended.Mended != 0 || mended.Left != 10 || mended.Well != 2 {
 		t.Errorf("without a unit:\n%v", mended)
 	}
-	for _, u := range []upkeep.Unit{upkeep.Seconds, upkeep.Micros} {
+	for _, u := range []string{"seconds", "micros"} {
 		_, err = upkeep.Mend(ctx, f, &upkeep.MendOptions{CreatedAt: u})
 		ok(t, err)
 		_, err = upkeep.Mend(ctx, f, &upkeep.MendOptions{WriteOptions: write, CreatedAt: u})
@@ -64,9 +66,9 @@ func TestImplausible(t *testing.T) {
 	if got := f.meta("micros").CreatedAt; got != born {
 		t.Errorf("microseconds were mended to %v; want %v", got, born)
 	}
-	audit, err = upkeep.Audit(ctx, f, policy, nil)
+	audit, err = survey.Audit(ctx, f, policy, nil)
 	ok(t, err)
-	if audit.States[upkeep.Implausible].Count != 4 || audit.States[upkeep.Slides].Count != 8 {
+	if audit.States[verdict.Implausible].Count != 4 || audit.States[verdict.Slides].Count != 8 {
 		t.Errorf("the report is\n%v", audit)
 	}
 	if _, err := upkeep.Mend(ctx, f, &upkeep.MendOptions{CreatedAt: "weeks"}); !errors.Is(err, driver.ErrInvalid) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -51,7 +52,7 @@ type ReapReport struct {
 	Left        int64 `json:"left"`        // dead, and left to the store
 	Alive       int64 `json:"alive"`       // or dead for less than Grace
 	Malformed   int64 `json:"malformed"`   // not removed
-	Implausible int64 `json:"implausible"` // not removed: see State
+	Implausible int64 `json:"implausible"` // not removed: times that make no sense, as if in another unit
 	Written
 
 	Problems map[string]int64 `json:"problems,omitempty"` // why those are malformed
@@ -88,14 +89,14 @@ func Reap[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Rea
 	if !o.Expired && !o.Retained {
 		o.PastCap = true
 	}
-	j, err := newJudge(p, d, &o.Options)
+	j, err := o.judge(p, d)
 	if err != nil {
 		return nil, err
 	}
 	r := &reaper[T]{d: d, opts: &o, judge: j, writer: newWriter(d, &o.WriteOptions)}
-	about := j.about(fmt.Sprintf(", grace %v, past cap %v, expired %v, retained %v, apply %v", o.Grace, o.PastCap, o.Expired, o.Retained, o.Apply))
+	about := about(j, fmt.Sprintf(", grace %v, past cap %v, expired %v, retained %v, apply %v", o.Grace, o.PastCap, o.Expired, o.Retained, o.Apply))
 	report, err := writing("reap", about, &o.WriteOptions, r.writer, r.reap).run(ctx, d)
-	report.Applied, report.Policy = o.Apply, j.policies()
+	report.Applied, report.Policy = o.Apply, j.Policies()
 	return &report, err
 }
 
@@ -103,17 +104,17 @@ func Reap[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Rea
 type reaper[T any] struct {
 	d      driver.Driver[T]
 	opts   *ReapOptions
-	judge  *judge
+	judge  *verdict.Judge
 	writer *writer
 }
 
 // reap removes s if the options ask for it, and returns a report of this record.
 func (r *reaper[T]) reap(ctx context.Context, s *record) (one ReapReport, err error) {
 	if s.Problem != nil {
-		one.Malformed, one.Problems = 1, map[string]int64{reason(s.Problem): 1}
+		one.Malformed, one.Problems = 1, map[string]int64{verdict.Reason(s.Problem): 1}
 		return one, nil
 	}
-	t, err := r.judge.terms(s.Key)
+	t, err := r.judge.Terms(s.Key)
 	if err != nil {
 		return one, err
 	}
@@ -123,11 +124,11 @@ func (r *reaper[T]) reap(ctx context.Context, s *record) (one ReapReport, err er
 		retention = s.HeldUntil.Sub(s.ExpiresAt)
 	}
 	plan := func(m driver.Meta) (driver.Life, bool, error) {
-		now := r.judge.now()
-		died := t.death(m.Life)
+		now := r.judge.Now()
+		died := t.Death(m.Life)
 		retained := died.Add(retention) > now
 		switch {
-		case r.judge.implausible(m.Life, now) != "":
+		case r.judge.Implausible(m.Life, now) != "":
 			counted = &one.Implausible
 		case died > now.Add(-r.opts.Grace):
 			counted = &one.Alive
@@ -146,7 +147,7 @@ func (r *reaper[T]) reap(ctx context.Context, s *record) (one ReapReport, err er
 	}
 	what, err := r.writer.writeUnlessChanged(ctx, s, plan, func(was driver.Meta, _ driver.Life) error {
 		// A driver's condition needs a live record, so judge it at its last live instant.
-		at := r.judge.now()
+		at := r.judge.Now()
 		if was.ExpiresAt != 0 {
 			at = min(at, was.ExpiresAt-1)
 		}

@@ -47,10 +47,10 @@ func Retire[T any](ctx context.Context, d Store[T], opts *RetireOptions) (*Retir
 	if err != nil {
 		return nil, err
 	}
-	j, w := judgeOf(d, &o.Options), newWriter(d, &o.WriteOptions)
+	j, w := o.clock(d), newWriter(d, &o.WriteOptions)
 	step := driver.Instant(0).Add(d.Resolution())
 	plan := func(m driver.Meta) (driver.Life, bool, error) {
-		now := j.now()
+		now := j.Now()
 		end := now.Add(-o.MaxSkew)
 		return driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: cmp.Or(end-end%step, -step)}, m.Alive(now), nil
 	}
@@ -61,7 +61,7 @@ func Retire[T any](ctx context.Context, d Store[T], opts *RetireOptions) (*Retir
 		what := vanished
 		if s.Problem == nil {
 			what, err = w.writeUnlessChanged(ctx, s, plan, func(was driver.Meta, next driver.Life) error {
-				_, err := d.Touch(ctx, s.Key, was, next, j.now())
+				_, err := d.Touch(ctx, s.Key, was, next, j.Now())
 				if s.unsure() && errors.Is(err, driver.ErrNotFound) {
 					return nil // an earlier attempt has retired it
 				}

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/slidingttl/slidingttl/internal/survey"
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
@@ -32,11 +34,11 @@ func TestSampleBounds(t *testing.T) {
 			f.add(key, -day, 29*day)
 		}
 	}
-	truth, err := upkeep.Audit(t.Context(), f, policy, nil)
+	truth, err := survey.Audit(t.Context(), f, policy, nil)
 	ok(t, err)
 	within, sized := 0, 0
 	for i := range samples {
-		r, err := upkeep.Audit(t.Context(), f, policy, &upkeep.LookOptions{Sample: 2000 / float64(n), Seed: uint64(i + 1)})
+		r, err := survey.Audit(t.Context(), f, policy, &survey.LookOptions{Sample: 2000 / float64(n), Seed: uint64(i + 1)})
 		ok(t, err)
 		all := r.Immortal.Low <= truth.Immortal.Share && truth.Immortal.Share <= r.Immortal.High
 		for s, want := range truth.States {
@@ -53,7 +55,7 @@ func TestSampleBounds(t *testing.T) {
 		if r.Sample.Low <= float64(n) && float64(n) <= r.Sample.High {
 			sized++
 		}
-		if s := r.States[upkeep.Slides]; s.High-s.Low > 0.12 || r.Records < 1000 || r.Records > 4000 {
+		if s := r.States[verdict.Slides]; s.High-s.Low > 0.12 || r.Records < 1000 || r.Records > 4000 {
 			t.Errorf("of %d records: %+v", r.Records, s)
 		}
 	}
@@ -81,17 +83,17 @@ func TestSampleOfRanges(t *testing.T) {
 		}
 		return p, err
 	}, &calls}
-	o := &upkeep.LookOptions{Sample: 0.5}
+	o := &survey.LookOptions{Sample: 0.5}
 	o.Segments, o.Page = 1, 1000
-	r, err := upkeep.Audit(t.Context(), s, policy, o)
+	r, err := survey.Audit(t.Context(), s, policy, o)
 	ok(t, err)
-	alike := r.States[upkeep.NoCreatedAt]
-	plain, err := upkeep.Audit(t.Context(), f, policy, o)
+	alike := r.States[verdict.NoCreatedAt]
+	plain, err := survey.Audit(t.Context(), f, policy, o)
 	ok(t, err)
 	if alike.High-alike.Low < 0.2 {
-		t.Errorf("of segments that are alike within: %+v; of others: %+v", alike, plain.States[upkeep.Slides])
+		t.Errorf("of segments that are alike within: %+v; of others: %+v", alike, plain.States[verdict.Slides])
 	}
-	_, err = upkeep.Audit(t.Context(), coarse{f}, policy, &upkeep.LookOptions{Sample: 0.01})
+	_, err = survey.Audit(t.Context(), coarse{f}, policy, &survey.LookOptions{Sample: 0.01})
 	if !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("a store of few segments: %v", err)
 	}
@@ -104,7 +106,7 @@ func TestSampleOfDiff(t *testing.T) {
 	}
 	to := policy
 	to.MaxLifetime = 40 * day
-	r, err := upkeep.Diff(t.Context(), f, policy, to, &upkeep.LookOptions{Sample: 0.05})
+	r, err := survey.Diff(t.Context(), f, policy, to, &survey.LookOptions{Sample: 0.05})
 	ok(t, err)
 	if r.Idle.Gone.Share != 1 || r.Idle.Gone.Low < 0.95 || r.Sample == nil || r.Idle.Sooner.High > 0.05 {
 		t.Errorf("the report is\n%v", r)
@@ -132,15 +134,15 @@ func TestAuditHeap(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before, most, pages := live(), uint64(0), 0
-	o := &upkeep.LookOptions{}
+	o := &survey.LookOptions{}
 	o.Progress = func(upkeep.Progress) {
 		if pages++; pages%40 == 0 {
 			most = max(most, live())
 		}
 	}
-	r, err := upkeep.Audit(t.Context(), f, policy, o)
+	r, err := survey.Audit(t.Context(), f, policy, o)
 	ok(t, err)
-	if r.States[upkeep.Slides].Count != n || pages < 120 {
+	if r.States[verdict.Slides].Count != n || pages < 120 {
 		t.Errorf("in %d pages the report is\n%v", pages, r)
 	}
 	if most > before+2<<20 {

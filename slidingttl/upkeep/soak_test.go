@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/internal/survey"
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
@@ -227,9 +229,9 @@ func soak(t *testing.T, seed uint64) {
 	operators.Wait()
 
 	// The operators are done before any record has died of idleness.
-	left, err := upkeep.Audit(t.Context(), r, policy, nil)
+	left, err := survey.Audit(t.Context(), r, policy, nil)
 	ok(t, err)
-	if n := left.States[upkeep.NoCreatedAt].Count + left.States[upkeep.Malformed].Count + left.States[upkeep.PastCap].Count; n != 0 {
+	if n := left.States[verdict.NoCreatedAt].Count + left.States[verdict.Malformed].Count + left.States[verdict.PastCap].Count; n != 0 {
 		t.Errorf("left are %d records:\n%v", n, left)
 	}
 	r.mu.Lock()

@@ -1,5 +1,10 @@
 package upkeep
 
+import (
+	"github.com/slidingttl/slidingttl/internal/sheet"
+	"github.com/slidingttl/slidingttl/internal/verdict"
+)
+
 // tallies has the counters of a report, in the order of its text.
 type tallies struct {
 	title   string
@@ -37,7 +42,7 @@ func (t tallies) add(page tallies) {
 		*n.n += *page.numbers[i].n
 	}
 	for i, r := range t.reasons {
-		*r.of = count(*r.of, *page.reasons[i].of)
+		*r.of = verdict.Count(*r.of, *page.reasons[i].of)
 	}
 }
 
@@ -61,21 +66,21 @@ func (t tallies) restart(of *Totals) {
 
 // text returns the report as several lines of text. The lines of more follow the totals.
 func (t tallies) text(of *Totals, more ...string) string {
-	s := newSheet()
-	s.line("%s", t.title)
-	s.totals(of)
+	s := sheet.New()
+	s.Line("%s", t.title)
+	s.Line("%s", of)
 	for _, line := range append(more, "") {
-		s.line("%s", line)
+		s.Line("%s", line)
 	}
 	for _, n := range t.numbers {
 		if n.kind&rare == 0 || *n.n > 0 {
-			s.line("  %s\t%s", n.name, thousands(*n.n))
+			s.Line("  %s\t%s", n.name, sheet.Thousands(*n.n))
 		}
 	}
 	for _, r := range t.reasons {
-		s.counts("\n"+r.title, *r.of)
+		s.Counts("\n"+r.title, *r.of)
 	}
-	return s.text()
+	return s.Text()
 }
 
 func dry(applied bool) string {

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/slidingttl/slidingttl/internal/retry"
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -67,7 +69,7 @@ func Undo[T any](ctx context.Context, d Store[T], changes io.ReaderAt, opts *Wri
 	if len(o.Keys) > 0 {
 		return nil, invalid("WriteOptions.Keys", fmt.Sprint(len(o.Keys), " keys"), "must be none: the changes have the keys")
 	}
-	u := &undoer[T]{d: d, judge: judgeOf(d, &o.Options), writer: newWriter(d, &o)}
+	u := &undoer[T]{d: d, judge: o.clock(d), writer: newWriter(d, &o)}
 	u.writer.all = true
 	lines := &changesOf{file: changes, parts: make(map[int]*changed), read: make(map[string][]Change)}
 	j := writing("undo", "apply "+strconv.FormatBool(o.Apply), &o, u.writer, u.undo)
@@ -85,7 +87,7 @@ func Undo[T any](ctx context.Context, d Store[T], changes io.ReaderAt, opts *Wri
 // undoer is an Undo under way.
 type undoer[T any] struct {
 	d      driver.Driver[T]
-	judge  *judge
+	judge  *verdict.Judge
 	writer *writer
 }
 
@@ -112,7 +114,7 @@ func (u *undoer[T]) undo(ctx context.Context, r *record) (one UndoReport, err er
 		return m.Life, false, nil
 	}
 	what, err := u.writer.writeUnlessChanged(ctx, r, plan, func(was driver.Meta, next driver.Life) error {
-		_, err := u.d.Touch(ctx, r.Key, was, next, u.judge.now())
+		_, err := u.d.Touch(ctx, r.Key, was, next, u.judge.Now())
 		return err
 	})
 	switch {
@@ -130,7 +132,7 @@ func (u *undoer[T]) undo(ctx context.Context, r *record) (one UndoReport, err er
 // look reads the record under r.Key.
 func (w *writer) look(ctx context.Context, r *record) error {
 	var raw driver.Raw
-	err := retry(ctx, func() (err error) {
+	err := retry.Do(ctx, func() (err error) {
 		raw, err = w.raw.Raw(ctx, r.Key)
 		return err
 	})

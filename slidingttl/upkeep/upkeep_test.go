@@ -14,6 +14,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/internal/survey"
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
@@ -100,11 +102,11 @@ func TestAuditTellsStates(t *testing.T) {
 		{Key: "retained no more", Meta: driver.Meta{Life: driver.Life{CreatedAt: f.now.Add(-day), ExpiresAt: f.now.Add(-day)}}, HeldUntil: f.now},
 		{Key: "retained", Meta: driver.Meta{Life: driver.Life{CreatedAt: f.now.Add(-day), ExpiresAt: f.now}}, HeldUntil: f.now.Add(day)},
 	}}
-	r, err := upkeep.Audit(t.Context(), s, policy, &upkeep.LookOptions{Options: upkeep.Options{Segments: 1, Page: 7}})
+	r, err := survey.Audit(t.Context(), s, policy, &survey.LookOptions{Options: upkeep.Options{Segments: 1, Page: 7}})
 	ok(t, err)
-	for state, want := range map[upkeep.State]int64{
-		upkeep.Slides: 51, upkeep.NoCreatedAt: 2, upkeep.NeverExpires: 1, upkeep.PastCap: 1,
-		upkeep.Beyond: 1, upkeep.Malformed: 1, upkeep.Dead: 2, upkeep.Retained: 1,
+	for state, want := range map[verdict.State]int64{
+		verdict.Slides: 51, verdict.NoCreatedAt: 2, verdict.NeverExpires: 1, verdict.PastCap: 1,
+		verdict.Beyond: 1, verdict.Malformed: 1, verdict.Dead: 2, verdict.Retained: 1,
 	} {
 		if got := r.States[state]; got.Count != want || got.Low != got.Share || got.High != got.Share {
 			t.Errorf("%v: %+v; want %d", state, got, want)
@@ -120,8 +122,8 @@ func TestAuditTellsStates(t *testing.T) {
 	if bins["1d"] != 1 || bins["21d"] != 51 || bins["45d"] != 1 || bins["90d"] != 1 || bins["never"] != 1 {
 		t.Errorf("deaths by bin are %v", bins)
 	}
-	steps := make([]upkeep.Step, 90)
-	steps[1], steps[20], steps[34], steps[89] = upkeep.Step{Deaths: 1, Capped: 1}, upkeep.Step{Deaths: 51}, upkeep.Step{Deaths: 1}, upkeep.Step{Deaths: 1, Capped: 1}
+	steps := make([]survey.Step, 90)
+	steps[1], steps[20], steps[34], steps[89] = survey.Step{Deaths: 1, Capped: 1}, survey.Step{Deaths: 51}, survey.Step{Deaths: 1}, survey.Step{Deaths: 1, Capped: 1}
 	if c := r.Calendar; c.Seconds != 24*3600 || c.Later != 1 || !c.From.Equal(f.now.Time().Truncate(day)) || !slices.Equal(c.Steps, steps) {
 		t.Errorf("the calendar is %+v", c)
 	}
@@ -133,9 +135,9 @@ func TestAuditTellsStates(t *testing.T) {
 	}
 	b, err := json.Marshal(r)
 	ok(t, err)
-	var again upkeep.AuditReport
+	var again survey.AuditReport
 	ok(t, json.Unmarshal(b, &again))
-	if again.States[upkeep.Slides].Count != 51 || again.Deaths[4].Within != "1d" {
+	if again.States[verdict.Slides].Count != 51 || again.Deaths[4].Within != "1d" {
 		t.Errorf("out of JSON comes %+v", again)
 	}
 }
@@ -146,24 +148,24 @@ func TestAuditByShards(t *testing.T) {
 	for i := range 500 {
 		f.add(fmt.Sprint("user:", i), -day*time.Duration(i%100), 20*day)
 	}
-	whole, err := upkeep.Audit(t.Context(), f, policy, nil)
+	whole, err := survey.Audit(t.Context(), f, policy, nil)
 	ok(t, err)
 	var shards []upkeep.Checkpoint
 	keep := upkeep.Options{Shards: 3, Save: func(c upkeep.Checkpoint) error {
 		shards = append(shards, c)
 		return nil
 	}}
-	_, err = upkeep.Audit(t.Context(), f, policy, &upkeep.LookOptions{Options: keep})
+	_, err = survey.Audit(t.Context(), f, policy, &survey.LookOptions{Options: keep})
 	ok(t, err)
 	for i := range shards {
 		from := shards[i]
-		_, err := upkeep.Audit(t.Context(), f, policy, &upkeep.LookOptions{Options: upkeep.Options{Resume: &from, Save: func(c upkeep.Checkpoint) error {
+		_, err := survey.Audit(t.Context(), f, policy, &survey.LookOptions{Options: upkeep.Options{Resume: &from, Save: func(c upkeep.Checkpoint) error {
 			shards[i] = c
 			return nil
 		}}})
 		ok(t, err)
 	}
-	all, err := upkeep.Audit(t.Context(), f, policy, &upkeep.LookOptions{Options: upkeep.Options{Resume: &shards[0], Beside: shards[1:]}})
+	all, err := survey.Audit(t.Context(), f, policy, &survey.LookOptions{Options: upkeep.Options{Resume: &shards[0], Beside: shards[1:]}})
 	ok(t, err)
 	all.Totals = whole.Totals
 	if !reflect.DeepEqual(all, whole) {
@@ -175,20 +177,20 @@ func TestAuditByKey(t *testing.T) {
 	f := open(t)
 	f.add("short", -2*day, day)
 	f.add("long", -2*day, day)
-	o := &upkeep.LookOptions{}
+	o := &survey.LookOptions{}
 	o.PolicyFor = func(key string) slidingttl.Policy {
 		if key == "short" {
 			return slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: day}
 		}
 		return policy
 	}
-	r, err := upkeep.Audit(t.Context(), f, policy, o)
+	r, err := survey.Audit(t.Context(), f, policy, o)
 	ok(t, err)
-	if r.States[upkeep.PastCap].Count != 1 || r.States[upkeep.Slides].Count != 1 {
+	if r.States[verdict.PastCap].Count != 1 || r.States[verdict.Slides].Count != 1 {
 		t.Errorf("the report is %v", r)
 	}
 	o.PolicyFor = func(string) slidingttl.Policy { return slidingttl.Policy{} }
-	if _, err := upkeep.Audit(t.Context(), f, policy, o); !errors.Is(err, driver.ErrInvalid) {
+	if _, err := survey.Audit(t.Context(), f, policy, o); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("a policy that is none: %v", err)
 	}
 }
@@ -205,7 +207,7 @@ func TestCalendarSteps(t *testing.T) {
 		p, err := slidingttl.ParsePolicy(to)
 		ok(t, err)
 		for _, from := range []slidingttl.Policy{p, {IdleGrace: time.Second, MaxLifetime: 1000 * day}} {
-			r, err := upkeep.Diff(t.Context(), f, from, p, nil)
+			r, err := survey.Diff(t.Context(), f, from, p, nil)
 			ok(t, err)
 			if c := r.Before; c.Seconds != int64(want.Seconds()) || c.Later != 1 || c.Steps[len(c.Steps)-1].Deaths != 1 || len(c.Steps) > 11 {
 				t.Errorf("%s: %+v; want steps of %v", to, c, want)
@@ -223,7 +225,7 @@ func TestDiffTellsFates(t *testing.T) {
 	f.add("young", -2*day, 20*day) // as before, if idle
 	f.add("gone before", -91*day, day)
 	to := slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: 40 * day, Slack: 6 * day}
-	r, err := upkeep.Diff(t.Context(), f, policy, to, nil)
+	r, err := survey.Diff(t.Context(), f, policy, to, nil)
 	ok(t, err)
 	if r.Idle.Gone.Count != 8 || r.Idle.Sooner.Count != 1 || r.Idle.Same.Count != 1 || r.Idle.Later.Count != 0 || r.Skipped != 1 {
 		t.Errorf("idle: %+v, skipped %d", r.Idle, r.Skipped)
@@ -237,7 +239,7 @@ func TestDiffTellsFates(t *testing.T) {
 	if text := r.String(); !strings.Contains(text, "80.00 %") || !strings.Contains(text, "touches a day") {
 		t.Errorf("the text is\n%s", text)
 	}
-	_, err = upkeep.Diff(t.Context(), f, policy, slidingttl.Policy{}, nil)
+	_, err = survey.Diff(t.Context(), f, policy, slidingttl.Policy{}, nil)
 	if !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("a diff to no policy: %v", err)
 	}
@@ -256,7 +258,7 @@ func TestDiffEstimatesTouches(t *testing.T) {
 	}
 	to := policy
 	to.Slack = 6 * day
-	r, err := upkeep.Diff(t.Context(), f, policy, to, nil)
+	r, err := survey.Diff(t.Context(), f, policy, to, nil)
 	ok(t, err)
 	before := n / (policy.Slack + gap/2).Hours() * 24
 	after := n / (to.Slack + gap/2).Hours() * 24
@@ -270,7 +272,7 @@ func TestInvalidOptions(t *testing.T) {
 	ctx := t.Context()
 	for name, call := range map[string]func() error{
 		"segments": func() error {
-			_, err := upkeep.Audit(ctx, f, policy, &upkeep.LookOptions{Options: upkeep.Options{Segments: -1}})
+			_, err := survey.Audit(ctx, f, policy, &survey.LookOptions{Options: upkeep.Options{Segments: -1}})
 			return err
 		},
 		"rate": func() error {
@@ -282,23 +284,23 @@ func TestInvalidOptions(t *testing.T) {
 			return err
 		},
 		"sample": func() error {
-			_, err := upkeep.Audit(ctx, f, policy, &upkeep.LookOptions{Sample: 1})
+			_, err := survey.Audit(ctx, f, policy, &survey.LookOptions{Sample: 1})
 			return err
 		},
 		"within": func() error {
-			_, err := upkeep.Dying(ctx, f, -1, nil)
+			_, err := survey.Dying(ctx, f, -1, nil)
 			return err
 		},
 		"limit": func() error {
-			_, err := upkeep.Dying(ctx, f, time.Hour, &upkeep.DyingOptions{Limit: -1})
+			_, err := survey.Dying(ctx, f, time.Hour, &survey.DyingOptions{Limit: -1})
 			return err
 		},
 		"dying, a checkpoint": func() error {
-			_, err := upkeep.Dying(ctx, f, time.Hour, &upkeep.DyingOptions{Options: upkeep.Options{Shards: 2}})
+			_, err := survey.Dying(ctx, f, time.Hour, &survey.DyingOptions{Options: upkeep.Options{Shards: 2}})
 			return err
 		},
 		"policy": func() error {
-			_, err := upkeep.Audit(ctx, f, slidingttl.Policy{}, nil)
+			_, err := survey.Audit(ctx, f, slidingttl.Policy{}, nil)
 			return err
 		},
 		"spread": func() error {
@@ -314,9 +316,9 @@ func TestInvalidOptions(t *testing.T) {
 			return err
 		},
 		"checkpoint of another operation": func() error {
-			o := &upkeep.LookOptions{}
+			o := &survey.LookOptions{}
 			o.Resume = &upkeep.Checkpoint{Operation: "adopt", Segments: []driver.Cursor{"x"}}
-			_, err := upkeep.Audit(ctx, f, policy, o)
+			_, err := survey.Audit(ctx, f, policy, o)
 			return err
 		},
 	} {

@@ -10,85 +10,22 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/retry"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Totals is the common part of all reports.
-type Totals struct {
-	Records int64   `json:"records"` // records read
-	Cost    float64 `json:"cost"`    // of the scan, in the store's unit; zero if it reports none
-	Seconds float64 `json:"seconds"` // duration of all runs
-	Done    bool    `json:"done"`    // all records were read
-
-	// Runs is the number of runs: more than one after a resume. Records that a run changed
-	// after its last checkpoint count as found in their new state.
-	Runs int `json:"runs"`
-
-	// Passed counts the items in the store that are no records of this layout: they have
-	// another type, or keys that the layout does not make or that lack Options.Prefix.
-	Passed int64 `json:"passed,omitempty"`
-
-	// Failed counts the records that could not be read or written, and were not changed.
-	// Failures has their number by reason, at most 100 reasons.
-	Failed   int64            `json:"failed,omitempty"`
-	Failures map[string]int64 `json:"failures,omitempty"`
-
-	// Waiting counts records whose write was not tried to its end when the run ended: they may
-	// have been written. A resumed run tries them first, so it is zero in a report that is Done.
-	Waiting int64 `json:"waiting,omitempty"`
-
-	// Unsure counts records that may have been written: the answers to their writes were lost,
-	// and they could not be read again. Options.Failed is told of them.
-	Unsure int64 `json:"unsure,omitempty"`
-
-	// Repeated counts records that were written by this operation before the store's scan began
-	// anew, as after a restart of Redis. Such records count twice, if the scan found them again.
-	Repeated int64 `json:"repeated,omitempty"`
-
-	pending []record
-}
-
-func (t *Totals) sum(page *Totals) {
-	t.Records += page.Records
-	t.Cost += page.Cost
-	t.Seconds += page.Seconds
-	t.Runs += page.Runs
-	t.Passed += page.Passed
-	t.Failed += page.Failed
-	t.Unsure += page.Unsure
-	t.Repeated += page.Repeated
-	t.Failures = count(t.Failures, page.Failures)
-	t.pending = append(t.pending, page.pending...)
-}
-
-// Sum returns t.
-func (t *Totals) Sum() *Totals { return t }
-
-// collected is the result of an operation, for one page or for all.
-type collected[R any] interface {
-	add(page *R)
-	restart() // of the scan that the results are from: they keep what the store was changed by
+// state is a pointer to an operation's result, for one page or for all.
+type state[R any] interface {
+	*R
 	Sum() *Totals
 }
 
-// state is a pointer to an operation's result.
-type state[R any] interface {
-	*R
-	collected[R]
+// counted is the state of an operation that writes.
+type counted[R any] interface {
+	state[R]
+	add(page *R)
+	restart() // of the scan that the results are from: they keep what the store was changed by
 }
-
-var (
-	_ collected[audited]       = (*audited)(nil)
-	_ collected[DyingReport]   = (*DyingReport)(nil)
-	_ collected[diffed]        = (*diffed)(nil)
-	_ collected[AdoptReport]   = (*AdoptReport)(nil)
-	_ collected[MendReport]    = (*MendReport)(nil)
-	_ collected[ReapReport]    = (*ReapReport)(nil)
-	_ collected[RetireReport]  = (*RetireReport)(nil)
-	_ collected[UndoReport]    = (*UndoReport)(nil)
-	_ collected[EraseReport]   = (*EraseReport)(nil)
-	_ collected[HarvestReport] = (*HarvestReport)(nil)
-)
 
 // job is an operation.
 type job[R any, S state[R]] struct {
@@ -97,9 +34,9 @@ type job[R any, S state[R]] struct {
 	opts  Options
 	keys  []string // to look up; nil: a scan
 	cost  *pace
-	// pick chooses the segments to visit, of split ones; nil: all.
-	into int
-	pick func([]driver.Cursor) ([]driver.Cursor, error)
+	add   func(into, page S)
+	// restart drops what is from a scan that began anew, and keeps what the store was changed by.
+	restart func(S)
 	// visit processes a page of a segment, and adds the results to into.
 	visit func(ctx context.Context, segment int, page []driver.Scanned, into S) error
 	// flush is called after each page. Only when it returns true do the results count, and
@@ -112,6 +49,39 @@ type job[R any, S state[R]] struct {
 	finish func(ctx context.Context, into S) error
 	// wrote returns the number of writes, for Progress.
 	wrote func() int64
+}
+
+// Walk visits the records of s, as the operations do, and writes nothing: it returns what visit has found
+// of the pages of so many segments, in the sum of add. visit is called concurrently for several
+// segments, with an empty R. R embeds Totals, and must marshal to JSON for checkpoints, which are valid
+// for one name and about.
+//
+// Together with an error, the result is valid for the records read until then.
+func Walk[R any, S interface {
+	*R
+	Sum() *Totals
+}](ctx context.Context, s driver.Scanner, name, about string, opts *Options, add func(into, page S), visit func(segment int, page []driver.Scanned, into S) error) (*R, error) {
+	o, err := checked(opts)
+	if err != nil {
+		return new(R), err
+	}
+	found, err := job[R, S]{
+		name:  name,
+		about: about,
+		opts:  o,
+		cost:  newPace(&o, func(l Limits) float64 { return l.Cost }),
+		add:   add,
+		restart: func(r S) {
+			t := *r.Sum()
+			t.restart()
+			*r = *new(R)
+			*r.Sum() = t
+		},
+		visit: func(_ context.Context, segment int, page []driver.Scanned, into S) error {
+			return visit(segment, page, into)
+		},
+	}.run(ctx, s)
+	return &found, err
 }
 
 // walk is a job under way.
@@ -135,10 +105,10 @@ type walk[R any, S state[R]] struct {
 func (w *walk[R, S]) all() *R {
 	all := new(R)
 	S(all).Sum().sum(S(&w.found).Sum())
-	S(all).add(&w.found)
+	w.add(all, &w.found)
 	for i := range w.parts {
 		S(all).Sum().sum(S(&w.parts[i]).Sum())
-		S(all).add(&w.parts[i])
+		w.add(all, &w.parts[i])
 	}
 	t := S(all).Sum()
 	t.Waiting, t.Done = int64(len(t.pending)), len(t.pending) == 0
@@ -215,7 +185,7 @@ func (w *walk[R, S]) again(ctx context.Context) error {
 		return nil
 	}
 	// The store may be what failed: wait for it.
-	err := retry(ctx, func() error {
+	err := retry.Do(ctx, func() error {
 		_, err := w.scanner.Segments(ctx, 1)
 		return err
 	})
@@ -226,7 +196,7 @@ func (w *walk[R, S]) again(ctx context.Context) error {
 		S(&rest).Sum().pending = pending
 	}
 	S(&w.found).Sum().sum(S(&rest).Sum())
-	S(&w.found).add(&rest)
+	w.add(&w.found, &rest)
 	var ended *stopped
 	if errors.As(err, &ended) {
 		err = ended.err
@@ -252,7 +222,7 @@ func (w *walk[R, S]) end(ctx context.Context) error {
 		return err
 	}
 	S(&w.found).Sum().sum(S(&rest).Sum())
-	S(&w.found).add(&rest)
+	w.add(&w.found, &rest)
 	for i, found := range w.left {
 		if err := w.commit(i, "", found); err != nil {
 			return err
@@ -274,14 +244,9 @@ func (w *walk[R, S]) open(ctx context.Context) error {
 		}
 		return nil
 	}
-	err := retry(ctx, func() (err error) {
+	err := retry.Do(ctx, func() (err error) {
 		n := w.opts.Segments * max(w.opts.Shards, 1)
-		if w.pick != nil {
-			n = w.into
-		}
-		if w.segments, err = w.scanner.Segments(ctx, n); err == nil && w.pick != nil {
-			w.segments, err = w.pick(w.segments)
-		}
+		w.segments, err = w.scanner.Segments(ctx, n)
 		return err
 	})
 	w.parts = make([]R, len(w.segments))
@@ -311,7 +276,7 @@ func (w *walk[R, S]) restore(c *Checkpoint) error {
 		}
 	}
 	S(&w.found).Sum().sum(t)
-	S(&w.found).add(&all)
+	w.add(&w.found, &all)
 	w.segments, w.parts = append(w.segments, c.Segments...), append(w.parts, parts...)
 	return nil
 }
@@ -356,7 +321,7 @@ func (w *walk[R, S]) segment(ctx context.Context, i int) error {
 	var found R // since the last commit
 	for at != "" {
 		var page driver.Page
-		err := retry(ctx, func() (err error) {
+		err := retry.Do(ctx, func() (err error) {
 			page, err = w.scanner.Scan(ctx, at, w.opts.Page)
 			return err
 		})
@@ -426,16 +391,13 @@ func (w *walk[R, S]) restart(ctx context.Context, i int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	S(&w.parts[i]).Sum().sum(S(&settled).Sum())
-	S(&w.parts[i]).add(&settled)
-	S(&w.parts[i]).restart()
+	w.add(&w.parts[i], &settled)
+	w.job.restart(&w.parts[i])
 	if ended, ok := errors.AsType[*stopped](err); ok {
 		err = ended.err
 	}
 	return err
 }
-
-// restart keeps the cost, and what is pending.
-func (t *Totals) restart() { *t = Totals{Cost: t.Cost, pending: t.pending} }
 
 // commit adds the results of a page, and moves the segment's position.
 func (w *walk[R, S]) commit(i int, next driver.Cursor, found S) error {
@@ -443,7 +405,7 @@ func (w *walk[R, S]) commit(i int, next driver.Cursor, found S) error {
 	defer w.mu.Unlock()
 	part := S(&w.parts[i])
 	part.Sum().sum(found.Sum())
-	part.add(found)
+	w.add(part, found)
 	w.segments[i] = next
 	if w.opts.Progress != nil {
 		w.opts.Progress(w.progress())

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/retry"
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -43,7 +45,7 @@ type writer struct {
 	follow *follower // nil: only the limits count
 	fails  *failures
 	raw    driver.RawReader // nil: the driver has none
-	kinds  []Kind           // that are written besides plain ones
+	kinds  []string         // that are written besides plain ones
 	all    bool             // every kind is written
 	tried  atomic.Int64
 	landed atomic.Int64 // where nothing is written, records that did not fail
@@ -101,7 +103,7 @@ type pendingRecord struct {
 func (r record) MarshalJSON() ([]byte, error) {
 	p := pendingRecord{[]byte(r.Key), r.Meta, r.Size, r.HeldUntil, r.Fault, "", r.meant, r.unknown, r.changes}
 	if r.Problem != nil {
-		p.Problem = reason(r.Problem)
+		p.Problem = verdict.Reason(r.Problem)
 	}
 	return json.Marshal(p)
 }
@@ -115,7 +117,7 @@ func (r *record) UnmarshalJSON(text []byte) error {
 	*r = record{driver.Scanned{Key: string(p.Key), Meta: p.Meta, Size: p.Size, HeldUntil: p.Held, Fault: p.Fault}, p.Meant, p.Unknown, p.Changes, 0, false}
 	switch p.Problem {
 	case "":
-	case reason(driver.ErrNotFound):
+	case verdict.Reason(driver.ErrNotFound):
 		r.Problem = driver.ErrNotFound
 	default:
 		r.Problem = &driver.InvalidError{Field: "record", Value: "read before", Rule: p.Problem}
@@ -129,17 +131,11 @@ type stopped struct{ err error }
 func (s *stopped) Error() string { return s.err.Error() }
 func (s *stopped) Unwrap() error { return s.err }
 
-// fatal ends a walk: the machine failed, and not the record.
-type fatal struct{ err error }
-
-func (f *fatal) Error() string { return f.err.Error() }
-func (f *fatal) Unwrap() error { return f.err }
-
 // forEach calls one for each record, concurrently, and adds the results to into. A record that
 // failed is counted there, or pending if another attempt may succeed and the walk will make one
 // (later). It does not end the page, unless too many records have failed; then, and if ctx ends,
 // the rest of the page is pending.
-func forEach[R any, S state[R]](ctx context.Context, w *writer, page []record, into S, later bool, one func(context.Context, *record) (R, error)) error {
+func forEach[R any, S counted[R]](ctx context.Context, w *writer, page []record, into S, later bool, one func(context.Context, *record) (R, error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var group sync.WaitGroup
@@ -157,7 +153,7 @@ func forEach[R any, S state[R]](ctx context.Context, w *writer, page []record, i
 		mu.Lock()
 		defer mu.Unlock()
 		t := into.Sum()
-		var machine *fatal
+		var machine *retry.Fatal
 		switch {
 		case err == nil:
 			into.add(&found)
@@ -230,11 +226,14 @@ func recordsOf(page []driver.Scanned) []record {
 // units returns the write units that a record of this size costs.
 func units(size int) int64 { return int64(max(1, (size+1023)/1024)) }
 
+// attemptsOfOne are enough where the store takes other writes.
+const attemptsOfOne = 3
+
 // retry makes call for r until it succeeds or fails for good. It gives up sooner if writes succeed
 // meanwhile, because then the record fails and not the store.
 func (w *writer) retry(ctx context.Context, r *record, call func() error) error {
 	before := w.landed.Load()
-	return attempt(ctx, func(n int) bool { return n >= attemptsOfOne && (r.last || w.landed.Load() > before) }, call)
+	return retry.Until(ctx, func(n int) bool { return n >= attemptsOfOne && (r.last || w.landed.Load() > before) }, call)
 }
 
 // write is retry of a write, at the pace of w.
@@ -254,14 +253,14 @@ func (w *writer) write(ctx context.Context, r *record, write func() error) error
 		began := time.Now()
 		err := write()
 		if probe {
-			w.follow.trip(time.Since(began), err != nil && !isFinal(err))
+			w.follow.trip(time.Since(began), err != nil && !retry.IsFinal(err))
 		}
 		return err
 	})
 }
 
 // redo makes the last attempt at pending records.
-func redo[R any, S state[R]](ctx context.Context, w *writer, pending []record, into S, one func(context.Context, *record) (R, error)) error {
+func redo[R any, S counted[R]](ctx context.Context, w *writer, pending []record, into S, one func(context.Context, *record) (R, error)) error {
 	for i := range pending {
 		pending[i].last = true
 	}
@@ -269,17 +268,19 @@ func redo[R any, S state[R]](ctx context.Context, w *writer, pending []record, i
 }
 
 // writing returns an operation that calls one for each record, and sums the reports.
-func writing[R any, S state[R]](name, about string, o *WriteOptions, w *writer, one func(context.Context, *record) (R, error)) job[R, S] {
+func writing[R any, S counted[R]](name, about string, o *WriteOptions, w *writer, one func(context.Context, *record) (R, error)) job[R, S] {
 	if len(o.Kinds) > 0 {
 		about += fmt.Sprintf(", kinds %q", slices.Sorted(slices.Values(o.Kinds)))
 	}
 	return job[R, S]{
-		name:  name,
-		about: about,
-		opts:  o.Options,
-		keys:  o.Keys,
-		cost:  w.cost,
-		wrote: w.tried.Load,
+		name:    name,
+		about:   about,
+		opts:    o.Options,
+		keys:    o.Keys,
+		cost:    w.cost,
+		add:     func(into, page S) { into.add(page) },
+		restart: S.restart,
+		wrote:   w.tried.Load,
 		visit: func(ctx context.Context, _ int, page []driver.Scanned, into S) error {
 			w.fails.walked.Add(int64(len(page)))
 			return forEach(ctx, w, recordsOf(page), into, true, one)

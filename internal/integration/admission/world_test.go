@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/internal/survey"
 	"github.com/slidingttl/slidingttl/middleware/session"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
@@ -291,7 +292,7 @@ func (w *world) walk() {
 	var err error
 	switch w.dice.IntN(4) {
 	case 0:
-		_, err = upkeep.Audit(ctx, w.kept, p, &upkeep.LookOptions{Options: o})
+		_, err = survey.Audit(ctx, w.kept, p, &survey.LookOptions{Options: o})
 	case 1:
 		_, err = upkeep.Reap(ctx, w.kept, p, &upkeep.ReapOptions{WriteOptions: wo, Expired: true, PastCap: true})
 	case 2:

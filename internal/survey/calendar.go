@@ -1,9 +1,10 @@
-package upkeep
+package survey
 
 import (
 	"math"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -43,15 +44,15 @@ func stepOf(policies ...slidingttl.Policy) driver.Instant {
 type deaths map[int64]Step
 
 // count adds a record of life l under t.
-func (d deaths) count(l driver.Life, t *terms, step, now driver.Instant) {
-	at := max(t.death(l), now)
+func (d deaths) count(l driver.Life, t *verdict.Terms, step, now driver.Instant) {
+	at := max(t.Death(l), now)
 	i := int64(at / step)
 	if i >= int64(now/step)+mostSteps {
 		i = math.MaxInt64
 	}
 	s := d[i]
 	s.Deaths++
-	if at >= t.limit(l.CreatedAt) {
+	if at >= t.Limit(l.CreatedAt) {
 		s.Capped++
 	}
 	d[i] = s

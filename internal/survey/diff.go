@@ -1,4 +1,4 @@
-package upkeep
+package survey
 
 import (
 	"context"
@@ -6,13 +6,16 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/sheet"
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
 // DiffReport describes what a change of policy does to the records that are readable before it.
 type DiffReport struct {
-	Totals
+	upkeep.Totals
 	From string `json:"from"`
 	To   string `json:"to"`
 
@@ -73,11 +76,6 @@ func (d *diffed) add(page *diffed) {
 	d.Slid += page.Slid
 }
 
-func (d *diffed) restart() {
-	d.audited.restart()
-	*d = diffed{audited: d.audited}
-}
-
 // Diff reports what would happen to the records of s if policy to replaced from everywhere, now.
 // It writes nothing. Neither would the change itself: an expiry is lowered when its record
 // is read.
@@ -85,49 +83,52 @@ func (d *diffed) restart() {
 // Together with an error, the report is valid for the records read until then.
 // With Options.PolicyFor or LookOptions.ToFor it does not estimate touches.
 func Diff(ctx context.Context, s driver.Scanner, from, to slidingttl.Policy, opts *LookOptions) (*DiffReport, error) {
-	o, err := checked(opts)
-	if err != nil {
+	o := driver.Given(opts)
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	before, err := newJudge(from, s, &o.Options)
+	before, err := o.judge(from, s)
 	if err != nil {
 		return nil, err
 	}
 	o.PolicyFor = o.ToFor
-	after, err := newJudge(to, s, &o.Options)
+	after, err := o.judge(to, s)
 	if err != nil {
 		return nil, err
 	}
 	step := stepOf(from, to)
-	found, err := looking("diff", before.about(" to "+after.policies()), &o, diffCount, func(page []driver.Scanned, into *diffed) error {
-		at := before.now()
+	found, err := look(ctx, s, "diff", "policy "+before.Policies()+" to "+after.Policies(), &o, diffCount, (*diffed).add, func(page []driver.Scanned, into *diffed) error {
+		at := before.Now()
 		into.Dying, into.After = make(deaths), make(deaths)
 		for i := range page {
 			r := &page[i]
-			old, err := before.terms(r.Key)
+			old, err := before.Terms(r.Key)
 			if err != nil {
 				return err
 			}
-			new, err := after.terms(r.Key)
+			new, err := after.Terms(r.Key)
 			if err != nil {
 				return err
 			}
-			switch before.state(r, old, at) {
-			case Malformed, Implausible, Dead, Retained, PastCap:
+			switch before.State(r, old, at) {
+			case verdict.Malformed, verdict.Implausible, verdict.Dead, verdict.Retained, verdict.PastCap:
 				into.Counts[skipped]++
 				continue
 			}
 			into.Dying.count(r.Life, old, step, at)
 			into.After.count(r.Life, new, step, at)
-			into.Counts[fate(old.death(r.Life), new.death(r.Life), at)]++
-			into.Counts[fates+fate(old.read(r.Life, at), new.read(r.Life, at), at)]++
+			into.Counts[fate(old.Death(r.Life), new.Death(r.Life), at)]++
+			into.Counts[fates+fate(read(old, r.Life, at), read(new, r.Life, at), at)]++
 			if r.CreatedAt != 0 && r.ExpiresAt != 0 {
 				into.Slid++
-				into.Touches += old.touchesADay(r.Life, at)
+				into.Touches += touchesADay(old, r.Life, at)
 			}
 		}
 		return nil
-	}).run(ctx, s)
+	})
+	if found == nil {
+		return nil, err
+	}
 	return found.report(before, after, &o), err
 }
 
@@ -145,8 +146,8 @@ func fate(from, to, now driver.Instant) int {
 }
 
 // read returns when a record of life l dies if it is read at now and never again.
-func (t *terms) read(l driver.Life, now driver.Instant) driver.Instant {
-	limit := t.limit(l.CreatedAt)
+func read(t *verdict.Terms, l driver.Life, now driver.Instant) driver.Instant {
+	limit := t.Limit(l.CreatedAt)
 	if limit <= now {
 		return limit
 	}
@@ -159,27 +160,27 @@ func (t *terms) read(l driver.Life, now driver.Instant) driver.Instant {
 
 // window is a time in which a record with slack is touched at most once. Its expiry shows
 // whether it was.
-func (t *terms) window() time.Duration { return max(min(t.Slack, day), 0) }
+func window(t *verdict.Terms) time.Duration { return max(min(t.Slack, day), 0) }
 
 // touchesADay returns what a record of life l adds to the touches a day.
-func (t *terms) touchesADay(l driver.Life, now driver.Instant) float64 {
+func touchesADay(t *verdict.Terms, l driver.Life, now driver.Instant) float64 {
 	written := l.ExpiresAt.Add(-t.IdleGrace).Add(-t.Slack) // if the expiry is not the cap
-	w := driver.Instant(0).Add(t.window())
+	w := driver.Instant(0).Add(window(t))
 	if w == 0 {
 		w = driver.Instant(0).Add(day)
 	}
-	if l.ExpiresAt == t.limit(l.CreatedAt) || written <= l.CreatedAt || written <= now-w || written > now {
+	if l.ExpiresAt == t.Limit(l.CreatedAt) || written <= l.CreatedAt || written <= now-w || written > now {
 		return 0
 	}
 	return float64(driver.Instant(0).Add(day)) / float64(w)
 }
 
 // touchesAfter converts the touches a day of n records under old to those under new.
-func touchesAfter(old, new *terms, touches float64, n int64) float64 {
+func touchesAfter(old, new *verdict.Terms, touches float64, n int64) float64 {
 	if touches == 0 || n == 0 {
 		return 0
 	}
-	slackDays := func(t *terms) float64 { return t.Slack.Hours() / 24 }
+	slackDays := func(t *verdict.Terms) float64 { return t.Slack.Hours() / 24 }
 	// A record is touched by the first read after its slack has passed. The gap between
 	// the two is the same under both policies.
 	gap := max(0, float64(n)/touches-slackDays(old))
@@ -189,26 +190,26 @@ func touchesAfter(old, new *terms, touches float64, n int64) float64 {
 	return touches
 }
 
-func (d *diffed) report(before, after *judge, o *LookOptions) *DiffReport {
+func (d *diffed) report(before, after *verdict.Judge, o *LookOptions) *DiffReport {
 	if len(d.Counts) == 0 {
 		d.Counts = make([]int64, diffCount)
 	}
 	clusters := slices.Collect(maps.Values(d.Clusters))
 	all := shares(d.Counts[:skipped], fates, clusters)
-	from, to, now := before.all.Policy, after.all.Policy, before.now()
+	from, to, now := before.All.Policy, after.All.Policy, before.Now()
 	r := &DiffReport{
 		Totals:        d.Totals,
-		From:          before.policies(),
-		To:            after.policies(),
+		From:          before.Policies(),
+		To:            after.Policies(),
 		Skipped:       d.Counts[skipped],
 		Idle:          Fate{all[gone], all[sooner], all[same], all[laterThan]},
 		Read:          Fate{all[fates+gone], all[fates+sooner], all[fates+same], all[fates+laterThan]},
 		Before:        d.Dying.calendar(stepOf(from, to), now),
 		After:         d.After.calendar(stepOf(from, to), now),
 		TouchesBefore: d.Touches,
-		TouchesAfter:  touchesAfter(&before.all, &after.all, d.Touches, d.Slid),
+		TouchesAfter:  touchesAfter(&before.All, &after.All, d.Touches, d.Slid),
 	}
-	if from.Promote || to.Promote || before.policyFor != nil || after.policyFor != nil {
+	if from.Promote || to.Promote || before.PolicyFor != nil || after.PolicyFor != nil {
 		r.TouchesBefore, r.TouchesAfter = 0, 0 // with Promote one in a record's life, which no expiry dates
 	}
 	if len(clusters) > 1 {
@@ -221,24 +222,24 @@ func (d *diffed) report(before, after *judge, o *LookOptions) *DiffReport {
 
 // String returns the report as several lines of text.
 func (r *DiffReport) String() string {
-	s := newSheet()
-	s.line("from %s", r.From)
-	s.line("to %s", r.To)
-	s.totals(&r.Totals)
-	s.line("%s dead, past their cap, implausible or malformed before and after", thousands(r.Skipped))
+	s := sheet.New()
+	s.Line("from %s", r.From)
+	s.Line("to %s", r.To)
+	s.Line("%s", &r.Totals)
+	s.Line("%s dead, past their cap, implausible or malformed before and after", sheet.Thousands(r.Skipped))
 	if r.Sample != nil {
-		s.line("a sample of %s; bounds hold together with a confidence of %.0f %%", percent(r.Sample.Of), 100*r.Sample.Confidence)
+		s.Line("a sample of %s; bounds hold together with a confidence of %.0f %%", sheet.Percent(r.Sample.Of), 100*r.Sample.Confidence)
 	}
 	for _, f := range []struct {
 		title string
 		Fate
 	}{{"if nobody reads them again", r.Idle}, {"if each is read now", r.Read}} {
-		s.line("\n%s, they die", f.title)
-		s.share("at once", f.Gone, r.Sample != nil)
-		s.share("sooner", f.Sooner, r.Sample != nil)
-		s.share("as before", f.Same, r.Sample != nil)
-		s.share("later", f.Later, r.Sample != nil)
+		s.Line("\n%s, they die", f.title)
+		share(s, "at once", f.Gone, r.Sample != nil)
+		share(s, "sooner", f.Sooner, r.Sample != nil)
+		share(s, "as before", f.Same, r.Sample != nil)
+		share(s, "later", f.Later, r.Sample != nil)
 	}
-	s.line("\ntouches a day: about %s before, %s after", number(r.TouchesBefore), number(r.TouchesAfter))
-	return s.text()
+	s.Line("\ntouches a day: about %s before, %s after", sheet.Number(r.TouchesBefore), sheet.Number(r.TouchesAfter))
+	return s.Text()
 }

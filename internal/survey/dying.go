@@ -1,4 +1,4 @@
-package upkeep
+package survey
 
 import (
 	"cmp"
@@ -11,12 +11,15 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/slidingttl/slidingttl/internal/retry"
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
 // DyingOptions adjusts Dying, which refuses Shards, Save, Resume and Prefix.
 type DyingOptions struct {
-	Options
+	upkeep.Options
 
 	// Limit bounds the report to the records that die first. Those that expire at one instant are
 	// listed together, or all later. Dying holds twice as many in memory. Zero: 10,000.
@@ -31,7 +34,7 @@ type DyingOptions struct {
 
 // DyingReport lists records that die soon. Its text is a line of JSON for each key, for a queue.
 type DyingReport struct {
-	Totals
+	upkeep.Totals
 	Until     time.Time  `json:"until"`     // they die by then
 	Through   time.Time  `json:"through"`   // all that die by then are listed, or were before Since
 	Dying     []DyingKey `json:"dying"`     // ordered by death; empty with an error
@@ -52,13 +55,17 @@ type DyingKey struct {
 // the stored expiry and knows no policy: under a policy that became tighter, records die
 // sooner. A key that is accessed meanwhile may be listed, even twice.
 func Dying(ctx context.Context, s driver.Scanner, within time.Duration, opts *DyingOptions) (*DyingReport, error) {
-	o, err := checked(opts)
-	if err = cmp.Or(err, atLeastZero("within", &within, 0)); err != nil {
+	o := driver.Given(opts)
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	now := o.clockOf(s)()
+	if within < 0 {
+		return nil, invalid("within", within.String(), "must not be negative")
+	}
+	now := verdict.Clock(s, o.Now)()
 	until, from := now.Add(within), max(now, o.Since)
 	r := DyingReport{Until: until.Time()}
+	var err error
 	var mu sync.Mutex // guards those below
 	var dying []driver.Scanned
 	latest := until // the latest expiry still of interest
@@ -71,7 +78,7 @@ func Dying(ctx context.Context, s driver.Scanner, within time.Duration, opts *Dy
 			dying, latest = dying[:o.Limit+1], dying[o.Limit].ExpiresAt
 		}
 	}
-	visit := func(_ context.Context, _ int, page []driver.Scanned, into *DyingReport) error {
+	visit := func(_ int, page []driver.Scanned, into *DyingReport) error {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, s := range page {
@@ -87,15 +94,17 @@ func Dying(ctx context.Context, s driver.Scanner, within time.Duration, opts *Dy
 	}
 	if d, indexed := driver.As[driver.Dying](s); indexed {
 		var page []driver.Scanned
-		err = retry(ctx, func() (err error) {
+		err = retry.Do(ctx, func() (err error) {
 			page, err = d.Dying(ctx, from, until, o.Limit+1)
 			return err
 		})
-		_ = visit(ctx, 0, page, &r)
-		r.Totals = Totals{Records: int64(len(page)), Done: err == nil, Runs: 1}
+		_ = visit(0, page, &r)
+		r.Totals = upkeep.Totals{Records: int64(len(page)), Done: err == nil, Runs: 1}
 	} else {
-		var all DyingReport
-		all, err = job[DyingReport, *DyingReport]{name: "dying", opts: o.Options, cost: newPace(&o.Options, func(l Limits) float64 { return l.Cost }), visit: visit}.run(ctx, s)
+		var all *DyingReport
+		if all, err = upkeep.Walk(ctx, s, "dying", "", &o.Options, (*DyingReport).add, visit); all == nil {
+			return nil, err
+		}
 		r.Totals, r.Malformed = all.Totals, all.Malformed
 	}
 	if first(); err != nil {
@@ -125,15 +134,14 @@ func (o *DyingOptions) validate() error {
 	if o.Shards > 0 || o.Save != nil || o.Resume != nil || o.Prefix != "" {
 		return invalid("Options", "with Shards, Save, Resume or Prefix", "must not be set: Dying cannot be resumed or split")
 	}
-	return cmp.Or(o.Options.validate(), atLeastZero("DyingOptions.Limit", &o.Limit, 10000))
+	if o.Limit < 0 {
+		return invalid("DyingOptions.Limit", fmt.Sprint(o.Limit), "must not be negative")
+	}
+	o.Limit = cmp.Or(o.Limit, 10000)
+	return nil
 }
 
 func (r *DyingReport) add(page *DyingReport) { r.Malformed += page.Malformed }
-
-func (r *DyingReport) restart() {
-	r.Totals.restart()
-	r.Malformed = 0
-}
 
 // String returns a line of JSON for each key.
 func (r *DyingReport) String() string {

@@ -1,18 +1,22 @@
-package upkeep
+package survey
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"time"
 
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
 // LookOptions adjusts an operation that writes nothing.
 type LookOptions struct {
-	Options
+	upkeep.Options
 
 	// Sample, if not zero, reads about this share of the records, between 0 and 1. It draws
 	// 64 segments at random, of as many as the share needs. The report's bounds then hold
@@ -24,7 +28,7 @@ type LookOptions struct {
 
 	// See is called, concurrently, for each record that an Audit reads, with its state. The
 	// key may be a secret. Nil: not called.
-	See func(State, *driver.Scanned)
+	See func(verdict.State, *driver.Scanned)
 
 	// ToFor returns the policy of a key after the change of a Diff, as PolicyFor does that before.
 	// Nil: one for all.
@@ -47,7 +51,41 @@ func (o *LookOptions) validate() error {
 	for o.Seed == 0 {
 		o.Seed = rand.Uint64()
 	}
-	return o.Options.validate()
+	return nil
+}
+
+// judge returns the judge of the records of s by p.
+func (o *LookOptions) judge(p slidingttl.Policy, s driver.Scanner) (*verdict.Judge, error) {
+	return verdict.New(p, o.PolicyFor, s, cmp.Or(o.MaxSkew, time.Minute), o.Now)
+}
+
+func invalid(field, value, rule string) error {
+	return &driver.InvalidError{Field: field, Value: value, Rule: rule}
+}
+
+// drawn is a Scanner of a sample.
+type drawn struct {
+	driver.Scanner
+	opts *LookOptions
+}
+
+// Segments implements driver.Scanner.
+func (d drawn) Segments(ctx context.Context, _ int) ([]driver.Cursor, error) {
+	all, err := d.Scanner.Segments(ctx, int(math.Ceil(sampled/d.opts.Sample)))
+	if err != nil {
+		return nil, err
+	}
+	return d.opts.draw(all)
+}
+
+// Under returns a Scanner of a sample of the keys that begin with prefix.
+func (d drawn) Under(prefix string) driver.Scanner {
+	if s, ok := driver.As[interface {
+		Under(prefix string) driver.Scanner
+	}](d.Scanner); ok {
+		d.Scanner = s.Under(prefix)
+	}
+	return d
 }
 
 // draw returns a random sample of the segments.
@@ -62,30 +100,24 @@ func (o *LookOptions) draw(all []driver.Cursor) ([]driver.Cursor, error) {
 	return all[:n], nil
 }
 
-// looked is a pointer to what an operation that writes nothing collects.
-type looked[R any] interface {
-	state[R]
+// look visits the records of s, and notes of each page, in so many Counts, what it finds there.
+func look[R any, S interface {
+	*R
+	Sum() *upkeep.Totals
 	counted() *audited
-}
-
-var _ interface{ counted() *audited } = (*audited)(nil)
-
-// looking is an operation that notes of each page, in so many Counts, what it finds there.
-func looking[R any, S looked[R]](name, about string, o *LookOptions, counts int, page func([]driver.Scanned, S) error) job[R, S] {
-	look := job[R, S]{name: name, about: about, opts: o.Options, cost: newPace(&o.Options, func(l Limits) float64 { return l.Cost })}
+}](ctx context.Context, s driver.Scanner, name, about string, o *LookOptions, counts int, add func(into, page S), page func([]driver.Scanned, S) error) (*R, error) {
 	if o.Sample > 0 {
-		look.about += fmt.Sprintf(", sample %v", o.Sample)
-		look.into, look.pick = int(math.Ceil(sampled/o.Sample)), o.draw
+		about += fmt.Sprintf(", sample %v", o.Sample)
+		s = drawn{s, o}
 	}
-	look.visit = func(_ context.Context, segment int, records []driver.Scanned, into S) error {
+	return upkeep.Walk(ctx, s, name, about, &o.Options, add, func(segment int, records []driver.Scanned, into S) error {
 		all := into.counted()
 		all.Counts = make([]int64, counts)
 		if o.Sample > 0 {
 			all.Clusters = map[int][]int64{segment: all.Counts}
 		}
 		return page(records, into)
-	}
-	return look
+	})
 }
 
 // Share is the number and share of the records of some kind.

@@ -1,21 +1,21 @@
-package upkeep
+package survey
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"maps"
 	"slices"
 
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
 // AuditReport describes the state of a store's records.
 type AuditReport struct {
-	Totals
-	Policy string          `json:"policy"`
-	States map[State]Share `json:"states"` // all records by state
+	upkeep.Totals
+	Policy string                  `json:"policy"`
+	States map[verdict.State]Share `json:"states"` // all records by state
 
 	// Immortal counts the records that live for ever unless they are read. They have no
 	// expiry, and either no created_at or a policy without a cap.
@@ -33,10 +33,10 @@ type AuditReport struct {
 	Faults map[string]int64 `json:"faults,omitempty"`
 
 	// Kinds counts the records by what their keys look like. Without it, all are plain.
-	Kinds map[Kind]int64 `json:"kinds,omitempty"`
+	Kinds map[string]int64 `json:"kinds,omitempty"`
 
 	// Examples has the KeyHashes of up to three records of each state except Slides.
-	Examples map[State][]string `json:"examples,omitempty"`
+	Examples map[verdict.State][]string `json:"examples,omitempty"`
 
 	// Deaths is a histogram of when live records die if they are not read. Each bin has
 	// the share of all records that die within its time, and after that of the bin before.
@@ -59,21 +59,21 @@ type Deaths struct {
 
 // The counts are in one slice, so that one loop sums and bounds them.
 const (
-	immortal   = int(states)
+	immortal   = int(verdict.States)
 	firstBin   = immortal + 1
 	auditCount = firstBin + bins
 )
 
 // audited is what an audit collects.
 type audited struct {
-	Totals
+	upkeep.Totals
 	Counts   []int64
 	Clusters map[int][]int64 // by segment, of a sample
 	Problems map[string]int64
 	Doubts   map[string]int64
 	Faults   map[string]int64
-	Kinds    map[Kind]int64
-	Examples map[State][]string
+	Kinds    map[string]int64
+	Examples map[verdict.State][]string
 	Dying    deaths
 	Bytes    int64
 }
@@ -86,9 +86,9 @@ func (a *audited) add(page *audited) {
 		}
 		a.Clusters[i] = sum(a.Clusters[i], c)
 	}
-	a.Problems = count(a.Problems, page.Problems)
-	a.Doubts = count(a.Doubts, page.Doubts)
-	a.Faults = count(a.Faults, page.Faults)
+	a.Problems = verdict.Count(a.Problems, page.Problems)
+	a.Doubts = verdict.Count(a.Doubts, page.Doubts)
+	a.Faults = verdict.Count(a.Faults, page.Faults)
 	a.Dying = a.Dying.plus(page.Dying)
 	a.Bytes += page.Bytes
 	for kind, n := range page.Kinds {
@@ -101,22 +101,17 @@ func (a *audited) add(page *audited) {
 	}
 }
 
-func (a *audited) kind(k Kind, n int64) {
+func (a *audited) kind(k string, n int64) {
 	if a.Kinds == nil {
-		a.Kinds = make(map[Kind]int64)
+		a.Kinds = make(map[string]int64)
 	}
 	a.Kinds[k] += n
 }
 
-func (a *audited) restart() {
-	a.Totals.restart()
-	*a = audited{Totals: a.Totals}
-}
-
 // example keeps the least hashes of a state, so that the result does not depend on the order.
-func (a *audited) example(state State, hash string) {
+func (a *audited) example(state verdict.State, hash string) {
 	if a.Examples == nil {
-		a.Examples = make(map[State][]string)
+		a.Examples = make(map[verdict.State][]string)
 	}
 	all := append(a.Examples[state], hash)
 	slices.Sort(all)
@@ -125,13 +120,6 @@ func (a *audited) example(state State, hash string) {
 }
 
 const mostExamples = 3
-
-// KeyHash returns the first 8 bytes of a key's SHA-256, in hexadecimal, for reports without keys.
-// It confirms a guess of the key, so it protects only keys that cannot be guessed.
-func KeyHash(key string) string {
-	sum := sha256.Sum256([]byte(key))
-	return hex.EncodeToString(sum[:8])
-}
 
 func sum(a, b []int64) []int64 {
 	if len(a) == 0 { // as of a shard that has not begun
@@ -143,67 +131,51 @@ func sum(a, b []int64) []int64 {
 	return a
 }
 
-const mostProblems = 100
-
-// count adds b to a. Names above the bound count as "other".
-func count(a, b map[string]int64) map[string]int64 {
-	for name, n := range b {
-		if a == nil {
-			a = make(map[string]int64)
-		}
-		if _, ok := a[name]; !ok && len(a) >= mostProblems {
-			name = "other"
-		}
-		a[name] += n
-	}
-	return a
-}
-
 // Audit reports what state the records of s are in under policy p. It writes nothing.
 //
 // Together with an error, the report is valid for the records read until then.
 func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *LookOptions) (*AuditReport, error) {
-	o, err := checked(opts)
-	if err != nil {
+	o := driver.Given(opts)
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	j, err := newJudge(p, s, &o.Options)
+	j, err := o.judge(p, s)
 	if err != nil {
 		return nil, err
 	}
 	step := stepOf(p)
-	found, err := looking("audit", j.about(""), &o, auditCount, func(page []driver.Scanned, into *audited) error {
-		at := j.now()
+	found, err := look(ctx, s, "audit", "policy "+j.Policies(), &o, auditCount, (*audited).add, func(page []driver.Scanned, into *audited) error {
+		at := j.Now()
 		into.Dying = make(deaths)
 		for i := range page {
 			r := &page[i]
-			t, err := j.terms(r.Key)
+			t, err := j.Terms(r.Key)
 			if err != nil {
 				return err
 			}
-			state := j.state(r, t, at)
+			state := j.State(r, t, at)
 			into.Counts[state]++
 			into.Bytes += int64(r.Size)
-			if kind := KindOf(r.Key); kind != Plain {
+			if kind := verdict.KindOf(r.Key); kind != verdict.Plain {
 				into.kind(kind, 1)
 			}
-			if state != Slides {
-				into.example(state, KeyHash(r.Key))
+			if state != verdict.Slides {
+				into.example(state, verdict.KeyHash(r.Key))
 			}
 			if o.See != nil {
 				o.See(state, r)
 			}
 			if r.Fault != "" {
-				into.Faults = count(into.Faults, map[string]int64{r.Fault: 1})
+				into.Faults = verdict.Count(into.Faults, map[string]int64{r.Fault: 1})
 			}
 			switch state {
-			case Malformed:
-				into.Problems = count(into.Problems, map[string]int64{reason(r.Problem): 1})
-			case Implausible:
-				into.Doubts = count(into.Doubts, map[string]int64{j.implausible(r.Life, at): 1})
-			case NoCreatedAt, NeverExpires, Beyond, Slides:
+			case verdict.Malformed:
+				into.Problems = verdict.Count(into.Problems, map[string]int64{verdict.Reason(r.Problem): 1})
+			case verdict.Implausible:
+				into.Doubts = verdict.Count(into.Doubts, map[string]int64{j.Implausible(r.Life, at): 1})
+			case verdict.NoCreatedAt, verdict.NeverExpires, verdict.Beyond, verdict.Slides:
 				into.Dying.count(r.Life, t, step, at)
-				bin := binOf(t.death(r.Life), at)
+				bin := binOf(t.Death(r.Life), at)
 				into.Counts[firstBin+bin]++
 				if bin == never {
 					into.Counts[immortal]++
@@ -211,39 +183,42 @@ func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *Loo
 			}
 		}
 		return nil
-	}).run(ctx, s)
+	})
+	if found == nil {
+		return nil, err
+	}
 	return found.report(j, &o), err
 }
 
 func (a *audited) counted() *audited { return a }
 
-func (a *audited) report(j *judge, o *LookOptions) *AuditReport {
+func (a *audited) report(j *verdict.Judge, o *LookOptions) *AuditReport {
 	if len(a.Counts) == 0 {
 		a.Counts = make([]int64, auditCount)
 	}
 	clusters := slices.Collect(maps.Values(a.Clusters))
-	all := shares(a.Counts, int(states), clusters)
+	all := shares(a.Counts, int(verdict.States), clusters)
 	r := &AuditReport{
 		Totals:   a.Totals,
-		Policy:   j.policies(),
-		States:   make(map[State]Share, states),
+		Policy:   j.Policies(),
+		States:   make(map[verdict.State]Share, verdict.States),
 		Immortal: all[immortal],
 		Problems: a.Problems,
 		Doubts:   a.Doubts,
 		Faults:   a.Faults,
 		Kinds:    a.Kinds,
 		Examples: a.Examples,
-		Calendar: a.Dying.calendar(stepOf(j.all.Policy), j.now()),
+		Calendar: a.Dying.calendar(stepOf(j.All.Policy), j.Now()),
 		Bytes:    a.Bytes,
 	}
-	for s := range states {
+	for s := range verdict.States {
 		r.States[s] = all[s]
 	}
 	for i, s := range all[firstBin:] {
 		r.Deaths = append(r.Deaths, Deaths{Within: binName(i), Share: s})
 	}
 	if len(clusters) > 1 {
-		r.Sample = estimate(o.Sample, int(states), clusters)
+		r.Sample = estimate(o.Sample, int(verdict.States), clusters)
 	}
 	return r
 }
