@@ -16,7 +16,7 @@ type pressure struct {
 	fails      int       // failed touches during which none landed
 	landings   int       // touches landed so far
 	back       int       // landings when a touch that had failed was the first to land again
-	wakeNext   bool      // the one that Touches.wakeOne woke failed: the next landing wakes another
+	wakes      int       // how many of the next landings wake one that rests
 	since      time.Time // when Failing began
 	trouble    time.Time // last late or failed touch
 	tried      time.Time // when the last touch began by Touches.tryWait

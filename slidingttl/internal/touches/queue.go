@@ -91,10 +91,13 @@ func (t *Touches) restClock() time.Duration { return time.Since(t.created) + t.s
 // wakeAll ends all rests.
 func (t *Touches) wakeAll() { t.skipped += longestRest }
 
-// wakeOne ends one rest, after a touch has landed that had not failed before. If the one that rested lands too, all rests
-// end, else the next landing wakes another: a shard that fails takes no more than every other turn of those that are well.
+// wakesAfter is how many landings after a recovery wake one that rests: one alone may fail by chance. If one lands, all
+// rests end. More would give a shard that fails the turns of the others.
+const wakesAfter = 3
+
+// wakeOne ends one rest, after a touch has landed that had not failed before.
 func (t *Touches) wakeOne() {
-	t.pressure.wakeNext = false
+	t.pressure.wakes--
 	if n := t.resting.first(); n != nil {
 		n.wakes, n.wakesAll = min(n.wakes, t.restClock()), true
 		t.resting.fix(n, int64(n.wakes))

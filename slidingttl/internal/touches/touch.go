@@ -212,14 +212,17 @@ func (t *Touches) landed(n *touch, o Outcome) {
 			t.limits.grow(-1)
 		}
 		t.pressure.failed(n.landings)
-		t.pressure.wakeNext = t.pressure.wakeNext || n.wakesAll
 	} else if !o.tried {
 		t.pressure.tried = time.Time{} // it says nothing about the store
 	} else if !t.Strict {
-		if recovered := t.pressure.landed(n.late); n.wakesAll || recovered && n.fails > 0 {
-			t.pressure.back = t.pressure.landings
+		recovered := t.pressure.landed(n.late)
+		if recovered {
+			t.pressure.wakes = wakesAfter
+		}
+		if n.wakesAll || recovered && n.fails > 0 {
+			t.pressure.back, t.pressure.wakes = t.pressure.landings, 0
 			t.wakeAll()
-		} else if recovered || t.pressure.wakeNext {
+		} else if t.pressure.wakes > 0 {
 			t.wakeOne()
 		}
 		if n.try {
