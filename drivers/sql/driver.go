@@ -5,8 +5,11 @@ import (
 	stdsql "database/sql"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/slidingttl/slidingttl/drivers/sql/internal/client"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -94,10 +97,10 @@ type layout struct {
 type table struct {
 	layout
 	db           *stdsql.DB
-	pool         client.Pool    // for records: db, or another client
-	reads        client.Querier // pool, with prepared statements if that is faster
-	turn         *turn          // serializes writers
-	slots        slots          // of touches
+	pool         client.Pool                // for records: db, or another client
+	reads        client.Querier             // pool, with prepared statements if that is faster
+	turn         *turn                      // serializes writers
+	slots        func() *semaphore.Weighted // of touches, as the pool was at the first
 	dialect      dialect
 	schema, name string
 	sql          statements
@@ -109,7 +112,7 @@ func newTable(db *stdsql.DB, on client.Pool, d dialect, schema, name string, l l
 	if on == nil {
 		on = standardPool{standard[*stdsql.DB]{db}}
 	}
-	t := &table{layout: l, db: db, pool: on, reads: on, dialect: d, schema: schema, name: name}
+	t := &table{layout: l, db: db, pool: on, slots: sync.OnceValue(on.Slots), reads: on, dialect: d, schema: schema, name: name}
 	if d.types().inProcess {
 		t.reads, t.turn = &compiled{db: db}, &turn{db: db}
 	}

@@ -96,7 +96,7 @@ func TestClockStepped(t *testing.T) {
 }
 
 // TestReadsBesideLockedRows: rows that a bulk update has locked are due, and all who read them
-// touch them. Reads of other rows find a connection.
+// touch them, by two stores over one pool. Reads of other rows find a connection.
 func TestReadsBesideLockedRows(t *testing.T) {
 	for name, s := range servers {
 		t.Run(name, func(t *testing.T) {
@@ -105,41 +105,50 @@ func TestReadsBesideLockedRows(t *testing.T) {
 			const pool = 8
 			db.SetMaxOpenConns(pool)
 			db.SetMaxIdleConns(pool)
-			d := open[session](t, db, s.dialect, nil)
-			store, err := slidingttl.New(d, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}, &slidingttl.Options[session]{TouchWait: time.Millisecond, TouchTimeout: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = store.Close(context.Background()) }()
-			for i := range 4 * pool {
-				if err := store.Insert(ctx, fmt.Sprint("locked", i), session{}); err != nil {
+			var stores [2]*slidingttl.Store[session]
+			var tables [2]string
+			for i := range stores {
+				d := open[session](t, db, s.dialect, nil)
+				tables[i] = d.quoted()
+				store, err := slidingttl.New(d, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}, &slidingttl.Options[session]{TouchWait: time.Millisecond, TouchTimeout: time.Minute})
+				if err != nil {
 					t.Fatal(err)
 				}
-			}
-			if err := store.Insert(ctx, "free", session{}); err != nil {
-				t.Fatal(err)
+				defer func() { _ = store.Close(context.Background()) }()
+				for i := range 4 * pool {
+					if err := store.Insert(ctx, fmt.Sprint("locked", i), session{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := store.Insert(ctx, "free", session{}); err != nil {
+					t.Fatal(err)
+				}
+				stores[i] = store
 			}
 			tx, err := db.BeginTx(ctx, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = tx.Rollback() }() // so that the store can close
-			if _, err := tx.ExecContext(ctx, "UPDATE "+d.quoted()+" SET version = version + 1 WHERE id LIKE 'locked%'"); err != nil {
-				t.Fatal(err)
+			defer func() { _ = tx.Rollback() }() // so that the stores can close
+			for _, table := range tables {
+				if _, err := tx.ExecContext(ctx, "UPDATE "+table+" SET version = version + 1 WHERE id LIKE 'locked%'"); err != nil {
+					t.Fatal(err)
+				}
 			}
 			var reading sync.WaitGroup
+			ends, cancel := context.WithTimeout(ctx, 20*time.Second) // ends a hang
+			defer cancel()
 			for i := range 4 * pool {
-				reading.Go(func() { _, _ = store.Get(ctx, fmt.Sprint("locked", i)) })
+				for _, store := range stores {
+					reading.Go(func() { _, _ = store.Get(ends, fmt.Sprint("locked", i)) })
+				}
 			}
 			reading.Wait() // each for its TouchWait at most; the touches go on
-			slow := 0
-			for range 20 {
+			for i := range 20 {
 				within, cancel := context.WithTimeout(ctx, 10*time.Second)
-				if _, err := store.Peek(within, "free"); err != nil {
-					slow++
-				}
+				_, err := stores[i%2].Peek(within, "free")
 				cancel()
-				if slow > 0 {
+				if err != nil {
 					t.Fatal("a read found no connection for 10 s, because touches wait for locked rows")
 				}
 			}

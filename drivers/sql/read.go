@@ -142,7 +142,7 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Met
 	if !due {
 		_, due = a.Touch(known.Life)
 	}
-	if d.sql.readTouch == "" || !due || !d.clock.Known() || driver.MayUndo(ctx) || !d.slots.try(d.table) {
+	if d.sql.readTouch == "" || !due || !d.clock.Known() || driver.MayUndo(ctx) || !d.slots().TryAcquire(1) {
 		e, err := d.Get(ctx, key)
 		life, due := a.Touch(e.Life)
 		if err != nil || !due || !e.Alive(now) || d.sql.readTouch != "" {
@@ -155,7 +155,7 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Met
 		e.Meta = driver.Meta{Life: life, Version: version}
 		return e, true, nil
 	}
-	defer d.slots.pass()
+	defer d.slots().Release(1)
 	k, err := d.rowOf(key, d.maxKey)
 	if err != nil {
 		return driver.Entry[T]{}, false, err

@@ -4,6 +4,8 @@ import (
 	"context"
 	stdsql "database/sql"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/slidingttl/slidingttl/drivers/sql/internal/client"
 )
 
@@ -40,7 +42,9 @@ func (p standardPool) Conn(ctx context.Context) (client.Conn, error) {
 	return standardConn{standard[*stdsql.Conn]{conn}}, err
 }
 
-func (p standardPool) MaxConns() int { return p.on.Stats().MaxOpenConnections }
+func (p standardPool) Slots() *semaphore.Weighted {
+	return client.SlotsOf(p.on, p.on.Stats().MaxOpenConnections)
+}
 
 type standardConn struct{ standard[*stdsql.Conn] }
 

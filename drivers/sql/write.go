@@ -222,10 +222,10 @@ func (t *table) Touch(ctx context.Context, key string, was driver.Meta, life dri
 	}
 	args = append(append(args, k.columns...), is(was)...)
 	if client.TxOf(ctx) == nil { // which has its connection
-		if err := t.slots.take(ctx, t); err != nil {
+		if err := t.slots().Acquire(ctx, 1); err != nil {
 			return 0, t.failed(ctx, err, k)
 		}
-		defer t.slots.pass()
+		defer t.slots().Release(1)
 	}
 	if err := t.conditional(ctx, k, was, now, t.judge(ctx, now), life == was.Life, statement, args); err != nil {
 		return 0, err

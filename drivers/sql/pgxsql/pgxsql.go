@@ -22,6 +22,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/slidingttl/slidingttl/drivers/sql"
 	"github.com/slidingttl/slidingttl/drivers/sql/internal/client"
@@ -101,8 +102,8 @@ func (p pool) Query(ctx context.Context, query string, args ...any) (got client.
 	return got, err
 }
 
-// MaxConns is the most connections of the pool, of which drivers/sql gives touches a share.
-func (p pool) MaxConns() int { return p.most }
+// Slots are those that all drivers over the pool share.
+func (p pool) Slots() *semaphore.Weighted { return client.SlotsOf(p.on, p.most) }
 
 func (p pool) Conn(ctx context.Context) (client.Conn, error) {
 	c, err := p.on.Acquire(ctx)

@@ -379,3 +379,48 @@ func TestOneConnection(t *testing.T) {
 		t.Errorf("Check: %v", err)
 	}
 }
+
+// TestSharedPool: touches by two drivers over one pool, which wait for locked rows, leave connections
+// for reads.
+func TestSharedPool(t *testing.T) {
+	pool, _ := connect(t, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // ends a hang
+	defer cancel()
+	var drivers [2]*pgxsql.Driver[string]
+	var was [2]driver.Meta
+	now := driver.Floor(time.Now())
+	for i, table := range []string{"one", "two"} {
+		d := open[string](t, pool, table, nil)
+		drivers[i], was[i].Life = d, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+		var err error
+		was[i].Version, err = d.Insert(ctx, "k", "v", was[i].Life, now)
+		ok(t, "Insert", err)
+	}
+	tx, err := pool.Begin(ctx)
+	ok(t, "Begin", err)
+	for _, table := range []string{"one", "two"} {
+		_, err := tx.Exec(ctx, "SELECT * FROM "+table+" FOR UPDATE")
+		ok(t, "SELECT", err)
+	}
+	touches, giveUp := context.WithCancel(ctx)
+	var touching sync.WaitGroup
+	defer func() {
+		giveUp()
+		touching.Wait()
+		_ = tx.Rollback(context.Background())
+	}()
+	for range 20 { // by each: as many as the pool has connections
+		for i, d := range drivers {
+			touching.Go(func() {
+				_, _ = d.Touch(touches, "k", was[i], driver.Life{CreatedAt: now, ExpiresAt: was[i].ExpiresAt.Add(time.Hour)}, now)
+			})
+		}
+	}
+	for pool.Stat().AcquiredConns() < 1+15 && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	for i := range 20 {
+		_, err := drivers[i%2].Get(ctx, "k")
+		ok(t, "Get beside touches that wait", err)
+	}
+}

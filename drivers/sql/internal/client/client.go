@@ -4,6 +4,8 @@ package client
 import (
 	"context"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -15,8 +17,8 @@ type Pool interface {
 	// Conn takes a connection out of the pool. Its error means that no statement was sent.
 	Conn(ctx context.Context) (Conn, error)
 
-	// MaxConns is the pool's limit, of which touches use a share. Zero: none.
-	MaxConns() int
+	// Slots are [SlotsOf] the pool.
+	Slots() *semaphore.Weighted
 }
 
 // Conn is a connection taken out of a Pool. Close gives it back.
