@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 )
@@ -18,7 +19,13 @@ type BatchGetter[T any] interface {
 	GetMulti(ctx context.Context, keys []string) (map[string]Entry[T], error)
 }
 
+// mostFailures in a row show that a store does not answer, and not a part of it only.
+const mostFailures = 8
+
 // GetMulti reads keys from d, one after the other unless d is a [BatchGetter].
+//
+// One after the other, it reads on beyond keys that fail, but ends after eight in a row: each may take as long as a call
+// may.
 func GetMulti[T any](ctx context.Context, d Driver[T], keys []string) (map[string]Entry[T], error) {
 	if b, ok := As[BatchGetter[T]](d); ok {
 		return b.GetMulti(ctx, keys)
@@ -26,17 +33,21 @@ func GetMulti[T any](ctx context.Context, d Driver[T], keys []string) (map[strin
 	found := make(map[string]Entry[T], len(keys))
 	var invalid KeyErrors
 	var failed error // the first
+	inRow := 0
 	for i, k := range Distinct(keys) {
 		e, err := d.Get(ctx, k)
+		inRow++
 		switch {
 		case err == nil:
-			found[k] = e
+			found[k], inRow = e, 0
 		case errors.Is(err, ErrInvalid):
-			invalid = append(invalid, &KeyError{Index: i, Err: err})
-		case !errors.Is(err, ErrNotFound) && failed == nil:
-			failed = err
+			invalid, inRow = append(invalid, &KeyError{Index: i, Err: err}), 0
+		case errors.Is(err, ErrNotFound):
+			inRow = 0
+		default:
+			failed = cmp.Or(failed, err)
 		}
-		if failed != nil && ctx.Err() != nil {
+		if failed != nil && (inRow == mostFailures || ctx.Err() != nil) {
 			break
 		}
 	}

@@ -3,6 +3,7 @@ package driver_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -45,5 +46,21 @@ func TestGetMultiBeyondFailures(t *testing.T) {
 		if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, c.want) || !errors.Is(err, c.err) {
 			t.Errorf("%s: %v, %v; want %v and %v", c.name, got, err, c.want, c.err)
 		}
+	}
+}
+
+// A store that does not answer is asked for a few of the keys only, for each may take as long as a call may.
+func TestGetMultiOfDeadStore(t *testing.T) {
+	down, tried := errors.New("down"), 0
+	p := parted{nil, map[string]error{}, func() { tried++ }}
+	keys := []string{"alive"}
+	for i := range 100 {
+		keys = append(keys, fmt.Sprint(i))
+		p.fail[keys[i+1]] = down
+	}
+	p.fail["2"] = driver.ErrNotFound // an answer
+	found, err := driver.GetMulti(t.Context(), p, keys)
+	if len(found) != 1 || !errors.Is(err, down) || tried != 2+1+8 {
+		t.Errorf("found %v, %v, with %d keys not read; want one found, and two, an absent one and eight not read", found, err, tried)
 	}
 }
