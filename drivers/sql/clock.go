@@ -78,13 +78,28 @@ func (j judge) now() driver.Instant {
 	return driver.Floor(j.t.Now())
 }
 
-// alive and dead return the arguments of BETWEEN for the times at which a record with that expiry
-// is.
-func (j judge) alive(expiry driver.Instant) []any {
+// during returns the arguments of BETWEEN for a write that may land at these times.
+func (j judge) during(s period) []any { return []any{j.by, int64(s.from), int64(s.to)} }
+
+// period is the time from from to to, both included.
+type period struct{ from, to driver.Instant }
+
+func (s period) has(at driver.Instant) bool { return s.from <= at && at <= s.to }
+
+// alive is when a record with that expiry is alive.
+func alive(expiry driver.Instant) period {
 	if expiry == 0 {
-		return []any{j.by, int64(0), int64(math.MaxInt64)}
+		return period{0, driver.MaxInstant}
 	}
-	return []any{j.by, int64(0), int64(expiry - 1)}
+	return period{0, expiry - 1}
+}
+
+// until is s as far as a life that it writes has not ended. Another clock may write any life.
+func (j judge) until(s period, life driver.Life) period {
+	if j.by == nil {
+		s.to = min(s.to, alive(life.ExpiresAt).to)
+	}
+	return s
 }
 
 // born returns the arguments of the condition that a new life which ends at expiry has not ended.
@@ -106,8 +121,4 @@ func (j judge) late(ctx context.Context, expiry driver.Instant, found error) boo
 		_, _ = j.t.ask(ctx)
 	}
 	return expiry <= j.now()
-}
-
-func (j judge) dead(expiry driver.Instant) []any {
-	return []any{j.by, int64(expiry), int64(math.MaxInt64)}
 }

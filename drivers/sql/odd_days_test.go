@@ -49,8 +49,8 @@ func TestStoodStill(t *testing.T) {
 	})
 }
 
-// TestClockStepped: no insert that reports success is dead by the database's time, although that
-// was set ahead meanwhile.
+// TestClockStepped: no record that is written with its first expiry, or a lower one, is dead by the
+// database's time, although that was set ahead meanwhile.
 func TestClockStepped(t *testing.T) {
 	onServers(t, func(t *testing.T, db *stdsql.DB, dialect Dialect, set func(time.Duration)) {
 		ctx := t.Context()
@@ -63,33 +63,110 @@ func TestClockStepped(t *testing.T) {
 		if err := store.Insert(ctx, "first", session{}); err != nil {
 			t.Fatal(err)
 		}
+		created := fmt.Sprint(time.Now().UnixMilli())
+		insert := func(key string) error { return store.Insert(ctx, key, session{}) }
+		upsert := func(key string) error { return store.Upsert(ctx, key, session{}) }
+		get := func(key string) error { _, err := store.Get(ctx, key); return err }
+		update := func(key string) error {
+			_, err := store.Update(ctx, key, func(s session) (session, error) { return s, nil })
+			return err
+		}
+		touchEntry := func(key string) error {
+			e, err := store.Peek(ctx, key)
+			if err == nil {
+				_, err = store.TouchEntry(ctx, key, e)
+			}
+			return err
+		}
+		const never, far = "NULL", "9000000000000"
 		for i, ahead := range []time.Duration{10 * time.Minute, 0, 20 * time.Minute} {
 			set(ahead)
-			for n, write := range []func(string) error{
-				func(key string) error { return store.Insert(ctx, key, session{}) },
-				func(key string) error { return store.Upsert(ctx, key, session{}) },
+			for _, c := range []struct {
+				name             string
+				created, expires string // of a record that is there; empty: none
+				write            func(string) error
+			}{
+				{"insert", "", "", insert},
+				{"upsert", "", "", upsert},
+				{"insert over the dead", "1", "2", insert},
+				{"upsert over the dead", "1", "2", upsert},
+				{"get", never, never, get},
+				{"touch what was read", never, never, touchEntry},
+				{"get what has an expiry", never, far, get},
+				{"upsert over the foreign", never, never, upsert},
+				{"update the foreign", never, never, update},
+				{"lower", created, far, get},
+				{"lower by upsert", created, far, upsert},
+				{"lower by update", created, far, update},
 			} {
 				for j := range 5 {
-					key := fmt.Sprint(i, n, j)
-					if err := write(key); err != nil {
-						t.Fatal(err)
+					key := fmt.Sprint(c.name, i, j)
+					if c.created != "" {
+						mustExec(t, db, dialect, "INSERT INTO "+d.name+" (id, value, created_at, expires_at) VALUES (?, '{}', "+c.created+", "+c.expires+")", key)
+					}
+					if err := c.write(key); err != nil {
+						t.Fatalf("%s: %v", key, err)
 					}
 					e := d.mustGet(t, key)
 					server, err := d.ask(ctx)
 					if err != nil {
 						t.Fatal(err)
 					}
-					if left := e.ExpiresAt.Sub(driver.Floor(server.At)); left < 4*time.Minute {
+					left := e.ExpiresAt.Sub(driver.Floor(server.At))
+					if left < 4*time.Minute {
 						t.Errorf("the clock %v ahead: %s is written with %v left", ahead, key, left)
 					}
-					if left := e.ExpiresAt.Sub(driver.Floor(server.At)); left > 6*time.Minute && j > 0 && dialect == PostgreSQL {
+					if left > 6*time.Minute && ahead > 0 && c.expires != far {
 						t.Errorf("the clock %v ahead: %s is written with %v left", ahead, key, left)
 					}
 					if ahead != 0 { // what the next write does must not depend on this
 						d.clock = driver.ServerClock{}
 						d.observe(time.Now(), time.Now().UnixMilli())
+						d.clock.Due() // nor does it ask
 					}
 				}
+			}
+		}
+	})
+}
+
+// TestClockSteppedBack: a record that is retired is dead by the database's time, although that was
+// set back meanwhile, and dates its death within seconds of it.
+func TestClockSteppedBack(t *testing.T) {
+	onServers(t, func(t *testing.T, db *stdsql.DB, dialect Dialect, set func(time.Duration)) {
+		ctx := t.Context()
+		set(10 * time.Minute)
+		d := open[session](t, db, dialect, nil)
+		store, err := slidingttl.New(d, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 10 * time.Hour}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = store.Close(context.Background()) }()
+		for i := range 10 {
+			if err := store.Insert(ctx, fmt.Sprint(i), session{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		server, err := d.ask(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set(0)
+		for i := range 10 {
+			d.clock = driver.ServerClock{}
+			d.observe(time.Now(), server.At.Add(time.Since(server.Got)).UnixMilli())
+			d.clock.Due() // it asks for no other
+			key := fmt.Sprint(i)
+			if err := store.Retire(ctx, key); err != nil {
+				t.Fatal(err)
+			}
+			e := d.mustGet(t, key)
+			now, err := d.ask(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if since := driver.Floor(now.At).Sub(e.ExpiresAt); since < 0 || since > 10*time.Second {
+				t.Errorf("a record that was retired just now has been dead for %v", since)
 			}
 		}
 	})

@@ -17,7 +17,13 @@ import (
 func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
 	if d.sql.overwrite == "" {
 		simple := struct{ driver.Driver[T] }{d}
-		return driver.Upsert(ctx, driver.Driver[T](simple), key, v, nil, a.Overwrite(newLife, now), now)
+		plan := a.Overwrite(newLife, now)
+		return driver.Upsert(ctx, driver.Driver[T](simple), key, v, nil, func(found *driver.Meta) (driver.Life, error) {
+			if found == nil && d.judge(ctx, now).late(ctx, newLife.ExpiresAt, nil) {
+				return driver.Life{}, driver.ErrLate // it is the caller who plans newLife
+			}
+			return plan(found)
+		}, now)
 	}
 	k, values, err := d.record(key, v)
 	if err != nil {

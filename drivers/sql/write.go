@@ -76,11 +76,12 @@ func (t *table) send(ctx context.Context, k rowKey, statement func(client.Runner
 	return t.lost(ctx, err, k)
 }
 
-// conditional executes a write that lands on the live record was or not at all. same means that the
+// conditional executes a write that lands on the live record was during when, or not at all. If it is
+// another time, the conflict is with was, and the clock has learned that time. same means that the
 // write changes nothing: MySQL then counts no row.
-func (t *table) conditional(ctx context.Context, k rowKey, was driver.Meta, now driver.Instant, j judge, same bool, statement string, args []any) error {
+func (t *table) conditional(ctx context.Context, k rowKey, was driver.Meta, when period, now driver.Instant, j judge, same bool, statement string, args []any) error {
 	var found driver.Meta
-	args = append(args, j.alive(was.ExpiresAt)...)
+	args = append(args, j.during(when)...)
 	for range tries(ctx) {
 		if was.Alive(now) {
 			n, err := t.exec(ctx, k, statement, args)
@@ -96,7 +97,7 @@ func (t *table) conditional(ctx context.Context, k rowKey, was driver.Meta, now 
 			return driver.ErrNotFound
 		}
 		switch {
-		case found != was:
+		case found != was || !when.has(j.now()):
 			return &driver.ConflictError{Found: found}
 		case same:
 			return nil
@@ -148,7 +149,7 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 		case found.Alive(j.now()):
 			return 0, &driver.ConflictError{Found: found}
 		}
-		n, err = d.exec(ctx, k, d.sql.replace, append(d.replacing(k, found, life, version, values), j.dead(found.ExpiresAt)...))
+		n, err = d.exec(ctx, k, d.sql.replace, append(d.replacing(k, found, life, version, values), j.during(j.until(period{found.ExpiresAt, driver.MaxInstant}, life))...))
 		if err != nil || n > 0 {
 			return version, err
 		}
@@ -182,8 +183,8 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 	if err != nil {
 		return 0, err
 	}
-	version := driver.NewVersion(math.MaxInt64)
-	if err := d.conditional(ctx, k, was, now, d.judge(ctx, now), false, d.sql.replace, d.replacing(k, was, life, version, values)); err != nil {
+	version, j := driver.NewVersion(math.MaxInt64), d.judge(ctx, now)
+	if err := d.conditional(ctx, k, was, j.until(alive(was.ExpiresAt), life), now, j, false, d.sql.replace, d.replacing(k, was, life, version, values)); err != nil {
 		return 0, err
 	}
 	return version, nil
@@ -227,7 +228,13 @@ func (t *table) Touch(ctx context.Context, key string, was driver.Meta, life dri
 		}
 		defer t.slots().Release(1)
 	}
-	if err := t.conditional(ctx, k, was, now, t.judge(ctx, now), life == was.Life, statement, args); err != nil {
+	j, when := t.judge(ctx, now), alive(was.ExpiresAt)
+	if life.Alive(now) {
+		when = j.until(when, life)
+	} else { // it is to be over by the database's time too
+		when.from = life.ExpiresAt
+	}
+	if err := t.conditional(ctx, k, was, when, now, j, life == was.Life, statement, args); err != nil {
 		return 0, err
 	}
 	return was.Version, nil
@@ -239,7 +246,7 @@ func (t *table) Remove(ctx context.Context, key string, was driver.Meta, now dri
 	if err != nil {
 		return err
 	}
-	return t.conditional(ctx, k, was, now, t.judgePast(ctx, now), false, t.sql.remove, k.with(is(was)...))
+	return t.conditional(ctx, k, was, alive(was.ExpiresAt), now, t.judgePast(ctx, now), false, t.sql.remove, k.with(is(was)...))
 }
 
 // Delete implements driver.Driver, with one DELETE on no condition.

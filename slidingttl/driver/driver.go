@@ -39,7 +39,8 @@ type Driver[T any] interface {
 	// of was. A life.CreatedAt other than was.CreatedAt starts a new generation in place.
 	//
 	// If the record is gone or dead: ErrNotFound. If it is another than was: a
-	// *ConflictError that carries it. Either way nothing is changed.
+	// *ConflictError that carries it. Either way nothing is changed. So it is if life has ended by the
+	// store's time, where the driver has that: the *ConflictError carries was, and the caller plans again.
 	Replace(ctx context.Context, key string, v T, was Meta, life Life, now Instant) (Version, error)
 
 	// Touch writes life, keeps the stored value, and returns the version then stored.
@@ -53,7 +54,8 @@ type Driver[T any] interface {
 	//
 	// If the record is gone or dead: ErrNotFound; a touch never creates one. If
 	// it is another than was: a *ConflictError that carries it. Either way
-	// nothing is changed.
+	// nothing is changed. So it is if a first or lower expiry has passed by now and not by the store's
+	// time, or the reverse, where the driver has that: the *ConflictError carries was.
 	Touch(ctx context.Context, key string, was Meta, life Life, now Instant) (Version, error)
 
 	// Delete removes key, whatever its state. A key that is absent is no error.

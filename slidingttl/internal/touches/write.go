@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 )
 
@@ -54,16 +55,10 @@ func (t *Touches) write(ctx context.Context, a *Access, readFirst, waited bool) 
 		}
 		life, claim := m.Life, driver.Instant(0)
 		if r.Due(m.Life, a.DueFrom) || restores(m.Life, before) {
-			if created := cmp.Or(before.CreatedAt, a.Birth); a.Saved {
-				life = r.Saved(m.Life, a.At, created)
-			} else {
-				life = r.Touched(m.Life, a.At, created, t.budget.grown(r))
-			}
-			if restores(life, before) {
-				life.ExpiresAt = before.ExpiresAt
-			}
-			if m.CreatedAt != 0 {
-				life.ExpiresAt = max(life.ExpiresAt, m.ExpiresAt) // a.DueFrom may come from another policy
+			if life = t.planned(a, r, m.Life, before, a.At, a.Birth); !life.Alive(began) {
+				// A first expiry, which has passed since the access: the clock was set, or the touch waited.
+				// The access counts from now.
+				life = t.planned(a, r, m.Life, before, at, max(began, 1))
 			}
 		} else if read {
 			if claim = t.Lower(r, a.Key, &m, at); claim != 0 {
@@ -96,13 +91,30 @@ func (t *Touches) write(ctx context.Context, a *Access, readFirst, waited bool) 
 			break
 		}
 		o.Meta = conflict.Found
-		if m.CreatedAt != o.Meta.CreatedAt && m.CreatedAt != 0 || m.CreatedAt == 0 && a.Exact {
+		if m.CreatedAt != o.Meta.CreatedAt && m.CreatedAt != 0 || m.CreatedAt == 0 && a.Exact && m != o.Meta {
 			err = ErrReplaced
 			break
 		}
 		readFirst, read = t.ByValue && o.Meta.Version != m.Version, false
 	}
 	return t.missed(a, o, err, waited)
+}
+
+// planned is the life that a's touch writes over l for an access at at. created is the created_at of a
+// record that has none.
+func (t *Touches) planned(a *Access, r *rules.Rules, l, before driver.Life, at, created driver.Instant) (life driver.Life) {
+	if created = cmp.Or(before.CreatedAt, created); a.Saved {
+		life = r.Saved(l, at, created)
+	} else {
+		life = r.Touched(l, at, created, t.budget.grown(r))
+	}
+	if restores(life, before) {
+		life.ExpiresAt = before.ExpiresAt
+	}
+	if l.CreatedAt != 0 {
+		life.ExpiresAt = max(life.ExpiresAt, l.ExpiresAt) // a.DueFrom may come from another policy
+	}
+	return life
 }
 
 // missed returns the outcome of a touch that ended with err.
