@@ -3,7 +3,6 @@ package redis_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -223,22 +222,75 @@ func TestWritesTellTheTime(t *testing.T) {
 	}
 }
 
-// A store whose server's clock is set while it runs writes no record that is dead at birth.
-func TestNoneIsDeadAtBirth(t *testing.T) {
+// A store whose server's clock is set while it runs writes no record that is dead at once, and retires
+// none that lives on.
+func TestClockStepped(t *testing.T) {
+	t.Parallel()
 	server, set := redistest.StartClocked(t)
-	d := open[profile](t, server.Client(t), redis.Options{})
-	s, err := slidingttl.New(d, slidingttl.Policy{IdleGrace: 5 * time.Minute, MaxLifetime: time.Hour}, nil)
-	ok(t, "slidingttl.New", err)
-	defer func() { ok(t, "Close", s.Close(context.Background())) }()
-	ok(t, "Insert", s.Insert(t.Context(), "before", profile{}))
-	for i, ahead := range []time.Duration{10 * time.Minute, 30 * time.Minute} {
-		set(ahead)
-		for name, write := range map[string]func(context.Context, string, profile) error{"Insert": s.Insert, "Upsert": s.Upsert} {
-			key := fmt.Sprint(name, i)
-			ok(t, name, write(t.Context(), key, profile{}))
-			if _, err := s.Get(t.Context(), key); err != nil {
-				t.Errorf("%s, with the server's clock set %v ahead: Get: %v", name, ahead, err)
-			}
+	p := slidingttl.Policy{IdleGrace: 5 * time.Minute, MaxLifetime: time.Hour}
+	store := func(p slidingttl.Policy) (*redis.Driver[profile], *slidingttl.Store[profile]) {
+		d := open[profile](t, server.Client(t), redis.Options{})
+		s, err := slidingttl.New(d, p, nil)
+		ok(t, "slidingttl.New", err)
+		t.Cleanup(func() { ok(t, "Close", s.Close(context.Background())) })
+		return d, s
+	}
+	insert := func(ctx context.Context, s *slidingttl.Store[profile], key string) error {
+		return s.Insert(ctx, key, profile{})
+	}
+	upsert := func(ctx context.Context, s *slidingttl.Store[profile], key string) error {
+		return s.Upsert(ctx, key, profile{})
+	}
+	get := func(ctx context.Context, s *slidingttl.Store[profile], key string) error {
+		_, err := s.Get(ctx, key)
+		return err
+	}
+	update := func(ctx context.Context, s *slidingttl.Store[profile], key string) error {
+		_, err := s.Update(ctx, key, func(v profile) (profile, error) { return v, nil })
+		return err
+	}
+	retire := func(ctx context.Context, s *slidingttl.Store[profile], key string) error { return s.Retire(ctx, key) }
+	foreign := func(key string) {
+		client := server.Client(t)
+		ok(t, "SET", client.Do(t.Context(), client.B().Set().Key(key).Value("{}").Build()).Error())
+	}
+	longer := func(key string) {
+		_, s := store(slidingttl.Policy{IdleGrace: 24 * time.Hour, MaxLifetime: 48 * time.Hour})
+		ok(t, "Insert", s.Insert(t.Context(), key, profile{}))
+	}
+	const back, ahead = -10 * time.Minute, 10 * time.Minute
+	for name, c := range map[string]struct {
+		by    time.Duration
+		plant func(key string)
+		call  func(context.Context, *slidingttl.Store[profile], string) error
+	}{
+		"insert":             {ahead, nil, insert},
+		"upsert":             {ahead, nil, upsert},
+		"get the foreign":    {ahead, foreign, get},
+		"upsert the foreign": {ahead, foreign, upsert},
+		"update the foreign": {ahead, foreign, update},
+		"lower":              {ahead, longer, get},
+		"lower by upsert":    {ahead, longer, upsert},
+		"lower by update":    {ahead, longer, update},
+		"retire":             {back, longer, retire},
+		"retire the foreign": {back, foreign, retire},
+	} {
+		set(0)
+		if c.plant != nil {
+			c.plant(name)
+		}
+		d, s := store(p)
+		ok(t, "Learn", d.Learn(t.Context()))
+		if _, err := d.Get(t.Context(), "none"); !errors.Is(err, driver.ErrNotFound) { // it asks for the time, and none does in the next second
+			t.Fatalf("Get: %v", err)
+		}
+		set(c.by)
+		ok(t, name, c.call(t.Context(), s, name))
+		d, s = store(p)
+		ok(t, "Learn", d.Learn(t.Context()))
+		_, err := s.Peek(t.Context(), name)
+		if c.by == ahead && err != nil || c.by == back && !errors.Is(err, slidingttl.ErrNotFound) {
+			t.Errorf("%s, with the server's clock set by %v: Peek: %v", name, c.by, err)
 		}
 	}
 }

@@ -52,7 +52,8 @@ func failed(ctx context.Context, a Answer) error {
 
 // outcome reads the answer of a script that writes and was sent at sent: 1 if it wrote, 0 if there
 // is no live record, else the meta of the record now stored. If that was written, the server's time
-// follows, and the meta of a dead record that was replaced. That time alone: a new life had ended.
+// follows, and the meta of a dead record that was replaced. That time alone: by it a life that was to
+// last had ended, or one that was to be over had not.
 func (d *Driver[T]) outcome(ctx context.Context, sent time.Time, a Answer) (found driver.Meta, err error) {
 	switch {
 	case a.Kind == Failed:
@@ -69,7 +70,7 @@ func (d *Driver[T]) outcome(ctx context.Context, sent time.Time, a Answer) (foun
 		ms, _ := number(at, 10)
 		d.clock.Observe(driver.ServerTime{Sent: sent, Got: time.Now(), At: driver.Instant(ms).Time(), Step: time.Millisecond})
 	}
-	if len(text) == instantLen { // a new life that has ended by then
+	if len(text) == instantLen { // the life is to be planned again
 		observe(text)
 		return found, driver.ErrLate
 	}

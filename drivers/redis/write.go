@@ -16,11 +16,30 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 
 // Replace implements driver.Driver: one trip.
 func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	return d.put(ctx, key, v, metaText(was), life, now)
+	version, err := d.put(ctx, key, v, metaText(was), life, now, judged(ctx, was.Life, life)...)
+	return version, replanned(err, was)
+}
+
+// judged returns the argument by which a script judges a life that does not only move the expiry
+// forward: the server's clock may have been set since the life was planned.
+func judged(ctx context.Context, was, life driver.Life) []string {
+	if forward := was.ExpiresAt != 0 && was.ExpiresAt <= life.ExpiresAt; forward || life.ExpiresAt == 0 || driver.OtherClock(ctx) {
+		return nil
+	}
+	return []string{decimal(life.ExpiresAt)}
+}
+
+// replanned returns a conflict with the unchanged record was if err says that the life to write over
+// it is to be planned again.
+func replanned(err error, was driver.Meta) error {
+	if err == driver.ErrLate {
+		return &driver.ConflictError{Found: was}
+	}
+	return err
 }
 
 // put replaces the record whose meta is over; if over is empty, it inserts.
-func (d *Driver[T]) put(ctx context.Context, key string, v T, over string, life driver.Life, now driver.Instant) (driver.Version, error) {
+func (d *Driver[T]) put(ctx context.Context, key string, v T, over string, life driver.Life, now driver.Instant, more ...string) (driver.Version, error) {
 	version := driver.NewVersion(math.MaxUint64)
 	record, err := d.record(v, driver.Meta{Life: life, Version: version})
 	if err != nil {
@@ -30,7 +49,8 @@ func (d *Driver[T]) put(ctx context.Context, key string, v T, over string, life 
 	if over == "" {
 		by = newLifeBy(ctx, now)
 	}
-	if _, err := d.write(ctx, key, putScript, by, over, record, decimal(d.opts.gone(life.ExpiresAt))); err != nil {
+	args := append([]string{by, over, record, decimal(d.opts.gone(life.ExpiresAt))}, more...)
+	if _, err := d.write(ctx, key, putScript, args...); err != nil {
 		return 0, err
 	}
 	return version, nil
@@ -70,8 +90,9 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	if life.CreatedAt == 0 { // back to another program's record: no header, no retention
 		touched.Version, header, gone = 0, "", life.ExpiresAt
 	}
-	if _, err := d.write(ctx, key, touchScript, decimal(now), metaText(was), header, decimal(gone)); err != nil {
-		return 0, err
+	args := append([]string{decimal(now), metaText(was), header, decimal(gone)}, judged(ctx, was.Life, life)...)
+	if _, err := d.write(ctx, key, touchScript, args...); err != nil {
+		return 0, replanned(err, was)
 	}
 	return touched.Version, nil
 }

@@ -38,13 +38,19 @@ local function dead(meta)
   return expiry and expiry ~= 0 and expiry <= now()
 end
 
+-- apart returns the server's time if an expiry has passed by that and not by another time, or the
+-- reverse; else nil.
+local function apart(expiry, by)
+  if (expiry <= by) ~= (expiry <= server()) then
+    return string.format('%015.0f', server())
+  end
+end
+
 -- late returns the server's time if a new life has ended by it, or nil. Another clock may write any
 -- life.
 local function late(record)
   local expiry = tonumber(string.sub(record, 22, 36))
-  if ARGV[1] == '0' and expiry ~= 0 and expiry <= server() then
-    return string.format('%015.0f', server())
-  end
+  return ARGV[1] == '0' and expiry ~= 0 and apart(expiry, 0)
 end
 
 -- written returns the answer of a script that has written a record over a dead one, empty for none.

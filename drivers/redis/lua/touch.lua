@@ -1,10 +1,13 @@
 -- ARGV: the caller's time; the meta of the record to touch; the meta to write, empty to remove the
--- header; the key's expiry, 0 for none.
+-- header; the key's expiry, 0 for none; the record's own, if it must have passed by the server's time
+-- exactly if it has by the caller's. If it has not, returns the server's.
 local meta, foreign = found()
 if not meta or dead(meta) then
   return 0
 elseif meta ~= ARGV[2] then
   return meta
+elseif ARGV[5] and apart(ARGV[5] + 0, ARGV[1] + 0) then
+  return apart(ARGV[5] + 0, ARGV[1] + 0)
 end
 if ARGV[3] == '' then
   foreign = foreign or redis.call('GETRANGE', KEYS[1], 54, -1)
