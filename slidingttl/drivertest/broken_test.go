@@ -769,6 +769,9 @@ var brokens = []broken{
 	{"revives by an earlier time", "clock/told", func(d *twisted) {
 		d.reference.late, d.reference.trusts = true, true
 	}},
+	{"ends a life by an earlier time", "clock/planned", func(d *twisted) {
+		d.reference.plans = true
+	}},
 	{"goes back in time", "clock/bounds", func(d *twisted) {
 		var mu sync.Mutex
 		back := time.Duration(0)

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -71,6 +72,37 @@ var clockCases = []testCase{{
 			if is, err := t.d.Get(t.ctx, key); err == nil && is.Meta != told.Meta {
 				t.Errorf("after a %s that was held up: %s; before it was %s", w.name, describe(is.Life), describe(told.Life))
 			}
+		}
+	},
+}, {
+	name:        "clock/planned",
+	explanation: "Promises 3 and 14: where the caller's time and the store's disagree whether a first expiry has passed, it must not be written, for the store's clock was set. Otherwise an access ends the record that it was to keep, or a retired record lives on.",
+	needs:       []Feature{Clock},
+	run: func(t *trial) {
+		if has[driver.Local[Value]](t.b) {
+			return // its clock is the caller's
+		}
+		now := t.now()
+		for _, c := range []struct {
+			call string
+			at   driver.Instant // the caller's time
+			left time.Duration
+		}{
+			{"Touch", now.Add(-time.Hour), time.Minute},
+			{"Touch", now.Add(time.Hour), -time.Minute},
+			{"Replace", now.Add(-time.Hour), time.Minute},
+		} {
+			when := fmt.Sprintf("a %s by a caller's time %v off the store's", c.call, c.at.Sub(now))
+			key := t.key(when)
+			was := t.insert(key, original, driver.Life{CreatedAt: now})
+			life, err := driver.Life{CreatedAt: now, ExpiresAt: t.at(c.at.Add(c.left))}, error(nil)
+			if c.call == "Touch" {
+				_, err = t.d.Touch(t.byStore, key, was.Meta, life, c.at)
+			} else {
+				_, err = t.d.Replace(t.byStore, key, value(stopped), was.Meta, life, c.at)
+			}
+			t.conflict(when, err, was.Meta)
+			t.stored(when, key, was)
 		}
 	},
 }}

@@ -26,6 +26,7 @@ type reference struct {
 	unique  bool // no version comes twice
 	late    bool // dead records are never deleted
 	trusts  bool // it uses the caller's time as the store's
+	plans   bool // it leaves to the caller's time whether what it writes has ended
 	gate    *Gate
 	lost    func(op string, write func()) error // returns the error of a write whose answer was lost; nil: driver.ErrAmbiguous
 	arrives func(c *call)                       // changes a write that was stopped when it arrives
@@ -103,6 +104,13 @@ func (r *reference) judged(now driver.Instant) driver.Instant {
 		return now
 	}
 	return max(now, driver.Floor(r.time()))
+}
+
+// contradicts reports whether by the store's time the life that c writes has ended and by the caller's it
+// has not, or the reverse.
+func (r *reference) contradicts(c *call) bool {
+	writes := c.Op == fakestore.Replace || c.Op == fakestore.Touch
+	return writes && !r.trusts && !r.plans && !driver.OtherClock(c.Ctx) && c.Life.Alive(c.Now) != c.Life.Alive(driver.Floor(r.time()))
 }
 
 // retaining returns another reference over the same store, with a retention.
@@ -201,6 +209,8 @@ func (r *reference) effect(c *call) {
 	case c.Reads() && rec.problem != nil:
 		c.Err = rec.problem
 	case !writes:
+	case r.contradicts(c):
+		c.Err = &driver.ConflictError{Found: rec.meta}
 	case is == nil:
 		delete(r.records, c.Key)
 	case c.Op == fakestore.Touch || c.Op == fakestore.ReadTouch:
