@@ -46,13 +46,14 @@ var dimensions = map[string][]dimension{
 		{"value", []string{"jsonb", "json", "text"}, []string{"varchar(2)", "bytea"}},
 		values,
 		{"isolation", []string{"read committed", "repeatable read", "serializable"}, nil},
-		{"rights", []string{"owner", "granted"}, []string{"SELECT", "SELECT, INSERT", "SELECT, INSERT, UPDATE", "row security"}},
+		{"rights", []string{"owner", "granted", "columns"}, []string{"SELECT", "SELECT, INSERT", "SELECT, INSERT, UPDATE", "row security"}},
 		{"kind", []string{"plain", "hash partitions", "no fillfactor"}, []string{"range partitions", "unlogged", "deferrable key", "key on lower(id)", "partial key", "key including value", "no sweep index", "invalid sweep index", "view", "rule on delete", "child table"}},
 		{"extra", []string{"none", "unique owner"}, nil},
 		{"made", []string{"whole", "by Schema", "by Schema after a cancelled index"}, nil},
+		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by a disabled trigger", "by another table's trigger"}},
 	},
 	"mariadb": {
-		{"access", []string{"direct", "interpolateParams=true", "clientFoundRows=true", "parseTime=true&loc=Local", "collation=utf8mb4_bin"}, []string{"sql_mode=''", "autocommit=0", "time_zone='%2B02:00'", "charset=latin1", "completion_type=CHAIN", "completion_type=2", "character_set_client=latin1", "character_set_connection=latin1"}},
+		{"access", []string{"direct", "interpolateParams=true", "clientFoundRows=true", "parseTime=true&loc=Local", "collation=utf8mb4_bin", "innodb_snapshot_isolation=ON"}, []string{"sql_mode=''", "autocommit=0", "time_zone='%2B02:00'", "charset=latin1", "completion_type=CHAIN", "completion_type=2", "character_set_client=latin1", "character_set_connection=latin1"}},
 		{"key", []string{"VARBINARY(255)", "VARCHAR(255) COLLATE utf8mb4_nopad_bin", "VARBINARY(40)", "VARCHAR(60) COLLATE utf8mb4_nopad_bin"}, []string{"UUID", "BINARY(60)", "VARCHAR(191)", "VARCHAR(191) COLLATE utf8mb4_bin", "CHAR(60) COLLATE utf8mb4_nopad_bin", "VARCHAR(200) CHARACTER SET latin1 COLLATE latin1_nopad_bin", "BIGINT", "BIGINT ZEROFILL", "INET4", "INET6", "BIT(40)", "DATE"}},
 		{"layout", []string{"id", "tenant number and id"}, []string{"tenant text and id"}},
 		{"created", []string{"BIGINT", "TIMESTAMP(3) NULL", "DATETIME(3)", "DATETIME(6)"}, []string{"DATETIME", "INT", "BIGINT UNSIGNED", "TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)"}},
@@ -60,10 +61,11 @@ var dimensions = map[string][]dimension{
 		{"value", []string{"JSON", "LONGTEXT CHARACTER SET utf8mb4", "LONGBLOB"}, []string{"VARCHAR(2)", "TEXT CHARACTER SET latin1"}},
 		values,
 		{"isolation", []string{"READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"}, []string{"READ-UNCOMMITTED"}},
-		{"rights", []string{"owner", "granted"}, []string{"SELECT", "SELECT, INSERT, UPDATE"}},
+		{"rights", []string{"owner", "granted", "columns"}, []string{"SELECT", "SELECT, INSERT, UPDATE"}},
 		{"kind", []string{"plain", "key partitions", "compressed"}, []string{"MyISAM", "MEMORY", "Aria", "key of a prefix", "hashed key", "no sweep index", "system versioning"}},
 		{"extra", []string{"none", "unique owner"}, nil},
 		{"made", []string{"whole", "by Schema"}, nil},
+		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by another table's trigger"}},
 	},
 	"sqlite": {
 		{"access", []string{"wal", "wal full", "wal, one connection", "memory, one connection", "wal, immediate"}, []string{"memory", "shared memory", "delete", "impatient"}},
@@ -78,6 +80,7 @@ var dimensions = map[string][]dimension{
 		{"kind", []string{"plain", "without rowid", "strict"}, []string{"key nocase", "partial key", "no sweep index", "view"}},
 		{"extra", []string{"none", "unique owner"}, nil},
 		{"made", []string{"whole", "by Schema"}, nil},
+		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by another table's trigger"}},
 	},
 }
 
@@ -88,6 +91,10 @@ func possible(db string, c configuration) bool {
 	case c["made"] != "" && c["made"] != "whole" && c.suspect(db) != "": // Schema's columns are sound
 		return false
 	case bounced && (c["isolation"] != "read committed" || c["rights"] != "owner"): // pgbouncer logs in as one user
+		return false
+	case c["keeps"] != "" && c["keeps"] != "nothing" && (c["made"] != "" && c["made"] != "whole" || c.suspect(db) != "" && !strings.HasPrefix(c.suspect(db), "keeps=")):
+		return false
+	case c["rights"] == "columns" && (c["T"] != "life only" || c["made"] != "whole"):
 		return false
 	case c["extra"] == "unique owner" && (c["T"] != "columns" || strings.HasSuffix(c["kind"], "partitions")):
 		return false
@@ -177,6 +184,7 @@ type place struct {
 	admin  *stdsql.DB // has all rights
 	db     *stdsql.DB // the application's
 	table  string
+	user   string            // who has rights of his own; empty: the owner of the table
 	again  func() *stdsql.DB // another process's; nil: there is none
 	create func(ctx context.Context, statement string) error
 }
@@ -231,6 +239,9 @@ func (y *yard) open(t *testing.T, c configuration) *place {
 		return db
 	}
 	user := fmt.Sprintf("u%d_%d", os.Getpid(), y.made)
+	if y.name != "sqlite" && c["rights"] != "owner" {
+		p.user = user
+	}
 	switch y.name {
 	case "postgres":
 		access, bounced := strings.CutPrefix(c["access"], "bounced")
@@ -309,7 +320,7 @@ func (y *yard) open(t *testing.T, c configuration) *place {
 		_, err := p.admin.ExecContext(ctx, statement)
 		return err
 	}
-	if y.name != "sqlite" && c["rights"] != "owner" {
+	if p.user != "" {
 		p.create = func(ctx context.Context, statement string) error {
 			_, err := y.admin.ExecContext(ctx, statement)
 			if err != nil || !strings.HasPrefix(statement, "CREATE TABLE "+p.table+" ") {
@@ -318,6 +329,13 @@ func (y *yard) open(t *testing.T, c configuration) *place {
 			rights := c["rights"]
 			if rights == "granted" || rights == "row security" {
 				rights = "SELECT, INSERT, UPDATE, DELETE"
+			}
+			if rights == "columns" {
+				own := "id, created_at, expires_at, sweep_at, version"
+				if c["layout"] != "id" {
+					own = "tenant, " + own
+				}
+				rights = fmt.Sprintf("SELECT (%s), UPDATE (%[1]s), INSERT (%[1]s, value), DELETE", own)
 			}
 			grants := []string{"GRANT " + rights + " ON " + p.table + " TO " + user}
 			if y.name == "postgres" {
@@ -482,6 +500,7 @@ type shop struct {
 // options returns c's options.
 func options[T any](db string, c configuration) *Options[T] {
 	o := &Options[T]{CreatedAt: TimeColumn{Type: timeType(c["created"])}, ExpiresAt: TimeColumn{Type: timeType(c["expires"])}}
+	o.Replaced, o.Deletes = c["keeps"] != "nothing", c["keeps"] == "replaced and deleted"
 	split := func(number bool) func(string) ([]any, error) {
 		return func(key string) ([]any, error) {
 			tenant, id, ok := strings.Cut(key, "/")
@@ -581,6 +600,9 @@ func tryType[T any](t *testing.T, y *yard, p *place, c configuration, set func(*
 		}
 		mustExec(t, p.admin, databases[y.name].dialect, "DELETE FROM "+p.table)
 	}
+	if err := p.keep(ctx, d.table, c["keeps"]); err != nil {
+		return judgement{faults: []string{fmt.Sprintf("keeps: %v", err)}}
+	}
 	if err := d.Check(ctx, c.policy().Longest()); err != nil {
 		if !errors.Is(err, driver.ErrInvalid) && !errors.Is(err, driver.ErrRefused) {
 			j.faults = append(j.faults, fmt.Sprintf("Check fails without a name: %v", err))
@@ -598,6 +620,32 @@ func tryType[T any](t *testing.T, y *yard, p *place, c configuration, set func(*
 		k.run()
 	}()
 	return judgement{faults: append(j.faults, k.faults...)}
+}
+
+// keep makes the triggers of Options.Replaced and Options.Deletes, and what a suspect value of
+// "keeps" says.
+func (p *place) keep(ctx context.Context, d *table, how string) error {
+	statements := d.ensureReplaced()
+	switch on := " ON " + d.dialect.indexed(d.schema, d.name) + " "; {
+	case len(statements) == 0:
+		return nil
+	case how == "by a disabled trigger":
+		statements = append(statements, "ALTER TABLE "+d.quoted()+" DISABLE TRIGGER "+d.dialect.quote(d.name+replacedSuffix))
+	case how == "by another table's trigger":
+		for i, s := range statements {
+			statements[i] = strings.Replace(s, on, " ON "+d.name+"_other ", 1)
+		}
+		statements = append([]string{"CREATE TABLE " + d.name + "_other AS SELECT * FROM " + d.quoted() + " WHERE 1 = 0"}, statements...)
+	}
+	if p.user != "" {
+		statements = append(statements, fmt.Sprintf(grant, d.replacedTable(), p.user))
+	}
+	for _, s := range statements {
+		if err := p.create(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", s, err)
+		}
+	}
+	return nil
 }
 
 var errGivenUp = errors.New("given up")
@@ -723,6 +771,8 @@ func (k *contractOf[T]) run() {
 	k.besides()
 	k.transactions()
 	k.wrapped()
+	k.snapshot()
+	k.keeps()
 	k.walks(live)
 }
 
@@ -918,6 +968,112 @@ func (k *contractOf[T]) transactions() {
 	}
 }
 
+// snapshot makes calls in a transaction that began to read before another's touch: each works, or
+// the whole transaction is to be begun again, and nothing of it stays.
+func (k *contractOf[T]) snapshot() {
+	switch {
+	case strings.HasSuffix(k.c["access"], "one connection"), k.c["access"] == "wal, immediate", k.y.name == "mariadb" && k.c["isolation"] == "SERIALIZABLE":
+		return // the other would wait for the transaction
+	}
+	for i, call := range []func(in context.Context, key string) error{
+		func(in context.Context, key string) error { _, err := k.store.Get(in, key); return err },
+		func(in context.Context, key string) error { _, err := k.store.GetMulti(in, []string{key}); return err },
+		func(in context.Context, key string) error {
+			_, err := k.store.Update(in, key, func(T) (T, error) { return k.v(2), nil })
+			return err
+		},
+		func(in context.Context, key string) error { return k.store.Upsert(in, key, k.v(2)) },
+		func(in context.Context, key string) error { return k.store.Retire(in, key) },
+	} {
+		key, others := k.key(fmt.Sprintf("seen%d", i)), [3]string{}
+		for n := range others {
+			others[n] = k.key(fmt.Sprintf("seen%d-%d", i, n))
+		}
+		if !k.bear("Upsert", k.store.Upsert(k.ctx, key, k.v(1))) {
+			return
+		}
+		tx, err := k.p.db.BeginTx(k.ctx, nil)
+		if err != nil {
+			k.errorf("BeginTx: %v", err)
+			return
+		}
+		var n int
+		if err := tx.QueryRowContext(k.ctx, "SELECT COUNT(*) FROM "+k.d.quoted()).Scan(&n); err != nil {
+			k.errorf("COUNT: %v", err)
+		}
+		if _, err := k.store.Touch(k.ctx, key); err != nil {
+			k.errorf("Touch beside a transaction: %v", err)
+		}
+		in := WithTx(k.ctx, tx)
+		err = call(in, key)
+		if err == nil {
+			if err := tx.Commit(); err != nil {
+				k.errorf("the end of a transaction with a snapshot, call %d: %v", i, err)
+			}
+			continue
+		}
+		if !errors.Is(err, slidingttl.ErrConflict) {
+			k.errorf("call %d in a transaction with a snapshot: %v", i, err)
+		}
+		if err := k.store.Insert(in, others[1], k.v(1)); err == nil && k.y.name != "sqlite" {
+			k.errorf("after %d: an Insert in a transaction that the server has ended", i)
+		}
+		split, err := k.d.key.split(others[2])
+		if err != nil {
+			k.errorf("split: %v", err)
+		} else if _, err := tx.ExecContext(k.ctx, k.d.dialect.bind("INSERT INTO "+k.d.quoted()+" ("+strings.Join(k.d.keyColumns(), ", ")+") VALUES ("+listed("?", len(split.columns))+")"), split.columns...); err == nil && k.y.name != "sqlite" {
+			k.errorf("after %d: a statement in a transaction that the server has ended", i)
+		}
+		_ = tx.Rollback()
+		for _, other := range others {
+			if _, err := k.d.Get(k.ctx, other); !errors.Is(err, driver.ErrNotFound) {
+				k.errorf("Get of what call %d was to be rolled back with: %v", i, err)
+			}
+		}
+	}
+}
+
+// keeps wants a replaced life, and a record deleted alive, handed over.
+func (k *contractOf[T]) keeps() {
+	if !k.opts.Replaced {
+		return
+	}
+	replaced, deleted := k.key("replaced"), k.key("deleted")
+	if !k.bear("Upsert", k.store.Upsert(k.ctx, replaced, k.v(1))) {
+		return
+	}
+	err := errors.Join(k.store.Retire(k.ctx, replaced), k.store.Upsert(k.ctx, deleted, k.v(2)), k.store.Delete(k.ctx, deleted))
+	if err != nil {
+		k.errorf("Retire, Upsert, Delete: %v", err)
+	}
+	err = slidingttl.ErrExists
+	for i := 0; i < 100 && errors.Is(err, slidingttl.ErrExists); i++ { // the database's clock is a millisecond behind
+		err = k.store.Insert(k.ctx, replaced, k.v(3))
+	}
+	if err != nil {
+		k.errorf("Insert over a retired record: %v", err)
+	}
+	buried := make(map[string]int)
+	s, err := k.d.Sweeper(&SweepOptions{Bury: func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		for _, d := range dead {
+			buried[fmt.Sprint(d.Key, d.Deleted)]++
+		}
+		return nil
+	}})
+	if err == nil {
+		err = s.Sweep(k.ctx)
+	}
+	want := 0
+	if k.opts.Deletes {
+		want = 1
+	}
+	if err != nil || buried[fmt.Sprint(replaced, false)] != 1 || buried[fmt.Sprint(deleted, true)] != want {
+		k.errorf("a sweep buries %d replaced lives and %d deleted ones, %v; want 1 and %d", buried[fmt.Sprint(replaced, false)], buried[fmt.Sprint(deleted, true)], err, want)
+	}
+}
+
 // rows is a repository with values of its own, beside the life that the driver keeps.
 type rows[T any] struct {
 	k  *contractOf[T]
@@ -948,8 +1104,9 @@ func (k *contractOf[T]) wrapped() {
 	wrapped, err := slidingttl.Wrap(rows[T]{k, tx}, k.store, func(key string) string { return key }, nil)
 	if err != nil {
 		k.errorf("Wrap: %v", err)
-	} else if err = wrapped.Upsert(WithTx(k.ctx, tx), k.key("wrapped"), k.v(1)); err != nil {
-		k.errorf("Upsert of a wrapped repository in a transaction: %v", err)
+	} else if err = wrapped.Upsert(WithTx(k.ctx, tx), k.key("wrapped"), k.v(1)); !k.bear("Upsert of a wrapped repository in a transaction", err) {
+		_ = tx.Rollback()
+		return
 	}
 	if err := tx.Commit(); err != nil {
 		k.errorf("the end of a transaction: %v", err)
@@ -1017,7 +1174,7 @@ func (k *contractOf[T]) oddOf(column string) []string {
 
 // walks plants rows that no driver writes, and dead ones, and wants each walk to count each once.
 func (k *contractOf[T]) walks(sound []string) {
-	if k.c["rights"] != "owner" && k.c["rights"] != "granted" {
+	if k.c["rights"] != "owner" && k.c["rights"] != "granted" && k.c["rights"] != "columns" {
 		return
 	}
 	admin := k.p.admin

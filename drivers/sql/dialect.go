@@ -78,11 +78,15 @@ type verdict int
 const (
 	unknown    verdict = iota // the statement may have been executed
 	refused                   // it was not
-	collided                  // it was not, and may succeed if tried again
+	collided                  // it was not, because of another transaction, and may succeed if tried again
+	unsent                    // it was not, for it was never sent
 	duplicate                 // it was not: the row exists
 	impossible                // it was not: the values cannot be stored
 	barred                    // it was not: no permission, or no such object
 )
+
+// again reports whether a statement outside of transactions is to be tried again.
+func (v verdict) again() bool { return v == collided || v == unsent }
 
 var dialects = map[Dialect]dialect{PostgreSQL: postgres{}, MySQL: mysql{}, SQLite: sqlite{}}
 

@@ -139,12 +139,28 @@ func firstRow(ctx context.Context, db client.Querier, query string, args, dest [
 	return found, rows.Err()
 }
 
-// row is firstRow for the row of k.
+// first is firstRow for a read, which it repeats while readLost.
+func (t *table) first(ctx context.Context, db client.Querier, query string, args, dest []any) (found bool, err error) {
+	for range attempts {
+		if found, err = firstRow(ctx, db, query, args, dest); !t.readLost(ctx, err) {
+			break
+		}
+	}
+	return found, err
+}
+
+// readLost reports whether a read is to be repeated because it lost to another transaction, as single
+// SELECTs do at PostgreSQL's level serializable. SQLite has waited by then.
+func (t *table) readLost(ctx context.Context, err error) bool {
+	return err != nil && t.turn == nil && client.TxOf(ctx) == nil && ctx.Err() == nil && t.dialect.verdict(err).again()
+}
+
+// row is first for the row of k.
 func (t *table) row(ctx context.Context, k rowKey, query string, args, dest []any) error {
 	query, err := t.latest(ctx, query)
 	found := false
 	if err == nil {
-		found, err = firstRow(ctx, t.reader(ctx), query, args, dest)
+		found, err = t.first(ctx, t.reader(ctx), query, args, dest)
 	}
 	switch {
 	case err != nil:

@@ -27,6 +27,7 @@ type traits struct {
 	from           string // ends a SELECT of no table, before WHERE
 	locks          string // ends a SELECT of the latest row in a transaction with a snapshot; empty: not supported
 	isolation      stdsql.IsolationLevel
+	rollsBack      bool           // a lost conflict ends the whole transaction, without a word to its client
 	scansBytes     bool           // texts are scanned as bytes
 	ends           driver.Instant // the last of a Timestamp; zero: none that matters
 	inProcess      bool           // the database runs in this process, which prepares statements and queues writers itself

@@ -2,25 +2,37 @@ package sql
 
 import (
 	"context"
+	stdsql "database/sql"
 	"errors"
 	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/slidingttl/slidingttl/drivers/sql/internal/client"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // failed maps a database's error about these rows to the driver contract's errors.
 func (t *table) failed(ctx context.Context, err error, keys ...rowKey) error {
-	if errors.Is(err, driver.ErrInvalid) {
-		return err // already mapped by misshapen
+	if errors.Is(err, driver.ErrInvalid) || errors.Is(err, driver.ErrConflict) {
+		return err // already mapped, by misshapen or by an earlier call in a transaction
 	}
 	v := t.dialect.verdict(err)
 	err = driver.Ended(ctx, hidden(err, keys)) // SQLite does not say why it stopped waiting for a lock
 	switch v {
 	case impossible, duplicate:
 		return &driver.InvalidError{Field: "row", Value: "refused", Rule: "must be one that the table takes", Err: err}
+	case collided:
+		rollsBack := t.dialect.types().rollsBack
+		if tx := client.TxOf(ctx); tx != nil && (rollsBack || ctx.Err() == nil) {
+			err = fmt.Errorf("%w: begin the transaction again: %w", driver.ErrConflict, err)
+			tx.Lose(err)
+			// MySQL has rolled back, and would commit what follows statement by statement: end tx here too.
+			if own, ok := tx.Runner.(standard[*stdsql.Tx]); ok && rollsBack {
+				_ = own.on.Rollback()
+			}
+		}
 	case barred:
 		return fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	}

@@ -204,7 +204,7 @@ func (mysql) types() traits {
 		integer: "BIGINT", serial: "BIGINT AUTO_INCREMENT PRIMARY KEY", text: "LONGTEXT",
 		setDefault: "ALTER TABLE %s ALTER COLUMN %s SET DEFAULT 0",
 		from:       " FROM DUAL", locks: " FOR UPDATE",
-		ends: 2147483647000, grant: grant, modify: "ALTER TABLE %s MODIFY %s %s", scansBytes: true,
+		rollsBack: true, ends: 2147483647000, grant: grant, modify: "ALTER TABLE %s MODIFY %s %s", scansBytes: true,
 		isolation: stdsql.LevelReadCommitted, // else a sweep would also lock the gap before the next expiry
 		times:     map[TimeType]string{Millis: "BIGINT", Timestamp: "TIMESTAMP(3) NULL", DateTime: "DATETIME(3)"},
 	}

@@ -102,10 +102,10 @@ func (postgres) some(key, take string) string {
 // broken before a query was sent.
 func (postgres) verdict(err error) verdict {
 	var server interface{ SQLState() string }
-	var unsent interface{ SafeToRetry() bool }
+	var broken interface{ SafeToRetry() bool }
 	if !errors.As(err, &server) {
-		if errors.As(err, &unsent) && unsent.SafeToRetry() {
-			return collided
+		if errors.As(err, &broken) && broken.SafeToRetry() {
+			return unsent
 		}
 		return unknown
 	}

@@ -85,7 +85,8 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		rows = append(rows, k)
 	}
 	for batch := range slices.Chunk(rows, batchSize) {
-		err := d.batch(ctx, batch, func(key string, e driver.Entry[T], err error) {
+		before := failed
+		add := func(key string, e driver.Entry[T], err error) {
 			i, asked := place[key]
 			switch {
 			case !asked: // the column's collation takes two keys for one
@@ -94,7 +95,14 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 			default:
 				found[key] = e
 			}
-		})
+		}
+		var err error
+		for range attempts {
+			failed = before
+			if err = d.batch(ctx, batch, add); !d.readLost(ctx, err) {
+				break
+			}
+		}
 		if err != nil {
 			return found, d.failed(ctx, err, batch...)
 		}

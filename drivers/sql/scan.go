@@ -57,6 +57,15 @@ func (t *table) dying(now, until driver.Instant) (where string, args []any) {
 
 // scan returns the first limit rows in an order, and the key of the last.
 func (t *table) scan(ctx context.Context, where string, args []any, order string, limit int) (records []driver.Scanned, last scannedKey, err error) {
+	for range attempts {
+		if records, last, err = t.scanOnce(ctx, where, args, order, limit); !t.readLost(ctx, err) {
+			break
+		}
+	}
+	return records, last, err
+}
+
+func (t *table) scanOnce(ctx context.Context, where string, args []any, order string, limit int) (records []driver.Scanned, last scannedKey, err error) {
 	size := "0"
 	for _, v := range t.values {
 		size += " + COALESCE(" + t.dialect.size(t.dialect.quote(v)) + ", 0)"

@@ -30,7 +30,7 @@ func (t *table) segments(ctx context.Context, n int, r span) ([]driver.Cursor, e
 		if err != nil {
 			return nil, err
 		}
-		if _, err := firstRow(ctx, t.pool, t.dialect.bind("SELECT COUNT(*) FROM "+t.quoted()+where), args, []any{&rows}); err != nil {
+		if _, err := t.first(ctx, t.pool, t.dialect.bind("SELECT COUNT(*) FROM "+t.quoted()+where), args, []any{&rows}); err != nil {
 			return nil, t.failed(ctx, err)
 		}
 	}
@@ -43,7 +43,7 @@ func (t *table) segments(ctx context.Context, n int, r span) ([]driver.Cursor, e
 		}
 		query := fmt.Sprintf("SELECT %s FROM %s%s ORDER BY %[1]s LIMIT 1 OFFSET %[4]d", columns, t.quoted(), where, rows/min(n, rows)-1)
 		key := newScannedKey(len(t.key.Columns))
-		found, err := firstRow(ctx, t.pool, t.dialect.bind(query), args, key.dest())
+		found, err := t.first(ctx, t.pool, t.dialect.bind(query), args, key.dest())
 		if err != nil {
 			return nil, t.failed(ctx, err, rowKey{columns: args})
 		}

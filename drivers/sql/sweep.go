@@ -190,7 +190,7 @@ func (s *Sweeper) batches(ctx, going context.Context, take takeRows) error {
 			return nil
 		case err == nil:
 			lost, limit = 0, min(2*n, s.opts.Batch) // a cut batch's other rows are read again
-		case s.table.dialect.verdict(err) == collided && lost < attempts:
+		case s.table.dialect.verdict(err).again() && lost < attempts:
 			lost++ // lost to another transaction and rolled back
 		default:
 			return err

@@ -14,9 +14,15 @@ import (
 // touches, is a Peek: a read that may be undone promises nothing. The store remembers none of them.
 // Reads lock what they read where a transaction's snapshot may be old (MySQL, and SQLite, which locks
 // the file), so that they see what others have touched since, and a write lands at the first try. A
-// wrapped repository's saves, made by that context, write their life in tx too. An error of the
-// database may end tx, as always. Do not make two calls by that context at once, as on tx itself.
-// Commit within a minute after a Delete: until then the store remembers no read of the key.
+// wrapped repository's saves, made by that context, write their life in tx too. Do not make two calls
+// by that context at once, as on tx itself.
+//
+// An error of the database may end tx, as always. A call that lost to another transaction is
+// ErrConflict, and so is each later call by that context: roll back, and begin again. On MySQL the
+// server has rolled back by then, and tx is ended.
+//
+// Commit within a minute after a Delete: until then the store remembers no read of the key, nor of
+// one in 1,024 of the others.
 //
 // In drivers/hot such calls read past its memory. Other calls may hold what was before the commit
 // there, until its Bounds.Staleness or Forget.

@@ -66,7 +66,7 @@ func (t *table) send(ctx context.Context, k rowKey, statement func(client.Runner
 				break
 			}
 			_ = driver.Sleep(ctx, min(time.Millisecond<<try, 50*time.Millisecond))
-		} else if t.dialect.verdict(err) != collided && !errors.Is(err, sqldriver.ErrBadConn) {
+		} else if !t.dialect.verdict(err).again() && !errors.Is(err, sqldriver.ErrBadConn) {
 			break
 		}
 	}

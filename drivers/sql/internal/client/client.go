@@ -49,13 +49,36 @@ type Rows interface {
 
 type txKey struct{}
 
+// Tx is a caller's transaction. Its Runner makes one call at a time.
+type Tx struct {
+	Runner
+	lost error
+}
+
+// Lose makes all later calls fail with err, because the database can no longer commit tx.
+func (tx *Tx) Lose(err error) { tx.lost = err }
+
+func (tx *Tx) Query(ctx context.Context, query string, args ...any) (Rows, error) {
+	if tx.lost != nil {
+		return nil, tx.lost
+	}
+	return tx.Runner.Query(ctx, query, args...)
+}
+
+func (tx *Tx) Exec(ctx context.Context, statement string, args ...any) (rows int64, err error) {
+	if tx.lost != nil {
+		return 0, tx.lost
+	}
+	return tx.Runner.Exec(ctx, statement, args...)
+}
+
 // WithTx returns a context whose calls are part of tx.
 func WithTx(ctx context.Context, tx Runner) context.Context {
-	return context.WithValue(driver.WithUndo(ctx), txKey{}, tx)
+	return context.WithValue(driver.WithUndo(ctx), txKey{}, &Tx{Runner: tx})
 }
 
 // TxOf returns ctx's transaction; nil: none.
-func TxOf(ctx context.Context) Runner {
-	tx, _ := ctx.Value(txKey{}).(Runner)
+func TxOf(ctx context.Context) *Tx {
+	tx, _ := ctx.Value(txKey{}).(*Tx)
 	return tx
 }

@@ -1,0 +1,166 @@
+package sql
+
+import (
+	"context"
+	stdsql "database/sql"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// TestLostTransaction: a call in a transaction that lost to another is ErrConflict, and so is each
+// later one. Nothing of the transaction stays, though MySQL has ended it without a word to its client.
+func TestLostTransaction(t *testing.T) {
+	for name, c := range map[string]struct {
+		server sqltest.Database
+		param  string
+		level  stdsql.IsolationLevel
+		first  func(ctx context.Context, s *slidingttl.Store[session]) error
+	}{
+		"mariadb": {sqltest.MariaDB, "?innodb_snapshot_isolation=ON", 0, func(ctx context.Context, s *slidingttl.Store[session]) error {
+			_, err := s.Get(ctx, "a")
+			return err
+		}},
+		"mariadb, many": {sqltest.MariaDB, "?innodb_snapshot_isolation=ON", 0, func(ctx context.Context, s *slidingttl.Store[session]) error {
+			_, err := s.GetMulti(ctx, []string{"a"})
+			return err
+		}},
+		"postgres": {sqltest.PostgreSQL, "", stdsql.LevelRepeatableRead, func(ctx context.Context, s *slidingttl.Store[session]) error {
+			_, err := s.Update(ctx, "a", func(v session) (session, error) { return v, nil })
+			return err
+		}},
+		"sqlite": {sqltest.SQLite, "", 0, func(ctx context.Context, s *slidingttl.Store[session]) error {
+			_, err := s.Get(ctx, "a")
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, dsn := sqltest.DSN(t, c.server)
+			db, err := stdsql.Open(client, dsn+c.param)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = db.Close() }()
+			dialect := map[sqltest.Database]Dialect{sqltest.MariaDB: MySQL, sqltest.PostgreSQL: PostgreSQL, sqltest.SQLite: SQLite}[c.server]
+			d := open[session](t, db, dialect, nil)
+			mustExec(t, db, dialect, "CREATE TABLE orders (item varchar(10))")
+			s, err := slidingttl.New(d, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 2 * time.Hour}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = s.Close(context.Background()) }()
+			if err := s.Upsert(t.Context(), "a", session{"ann"}); err != nil {
+				t.Fatal(err)
+			}
+			tx, err := db.BeginTx(t.Context(), &stdsql.TxOptions{Isolation: c.level})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var n int
+			if err := tx.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+d.quoted()).Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			order := func() error {
+				_, err := tx.ExecContext(t.Context(), "INSERT INTO orders VALUES ('one')")
+				return err
+			}
+			if dialect != SQLite { // which it would have to lock
+				if err := order(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Upsert(t.Context(), "a", session{"bob"}); err != nil {
+				t.Fatal(err)
+			}
+			in := WithTx(t.Context(), tx)
+			if err := c.first(in, s); !errors.Is(err, slidingttl.ErrConflict) || errors.Is(err, slidingttl.ErrAmbiguous) {
+				t.Errorf("the call that lost: %v; want ErrConflict", err)
+			}
+			if err := s.Insert(in, "b", session{}); !errors.Is(err, slidingttl.ErrConflict) {
+				t.Errorf("a call after it: %v; want ErrConflict", err)
+			}
+			if err := order(); err == nil {
+				t.Error("a statement after it, in no transaction")
+			}
+			if err := tx.Commit(); err == nil && dialect != SQLite {
+				t.Error("Commit of a transaction that is lost")
+			}
+			if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM orders").Scan(&n); err != nil || n != 0 {
+				t.Errorf("%d orders, %v; want none", n, err)
+			}
+			if _, err := s.Get(t.Context(), "b"); !errors.Is(err, slidingttl.ErrNotFound) {
+				t.Errorf("Get of what was lost: %v", err)
+			}
+		})
+	}
+}
+
+// TestLostRead: PostgreSQL's level serializable refuses a single SELECT that saw one of two transactions
+// which saw not each other. The read is made again.
+func TestLostRead(t *testing.T) {
+	client, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
+	db, err := stdsql.Open(client, dsn+" default_transaction_isolation=serializable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	base := open[session](t, db, PostgreSQL, nil)
+	for _, s := range []string{
+		"CREATE TABLE batch (n int)", "INSERT INTO batch VALUES (1)",
+		"CREATE FUNCTION gate() RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_lock_shared(1); PERFORM pg_advisory_unlock_shared(1); RETURN 1; END $$",
+		// Its rows are read after the gate, with a snapshot from before it.
+		"CREATE VIEW gated AS SELECT r.* FROM (SELECT gate() AS n OFFSET 0) g CROSS JOIN LATERAL (SELECT * FROM " + base.name + " WHERE g.n = 1 OFFSET 0) r",
+	} {
+		mustExec(t, db, PostgreSQL, s)
+	}
+	d, err := New[session](db, PostgreSQL, "gated", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base.mustInsert(t, "a", session{"ann"}, lasting(time.Hour))
+	for name, read := range map[string]func(ctx context.Context) error{
+		"Get": func(ctx context.Context) error { _, err := d.Get(ctx, "a"); return err },
+		"GetMulti": func(ctx context.Context) error {
+			found, err := d.GetMulti(ctx, []string{"a"})
+			if err == nil && len(found) != 1 {
+				return driver.ErrNotFound
+			}
+			return err
+		},
+		"Scan":    func(ctx context.Context) error { _, err := d.Scan(ctx, driver.EncodeCursor(span{}), 10); return err },
+		"Backlog": func(ctx context.Context) error { _, _, err := d.Backlog(ctx); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			do := func(_ any, err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			gate, err := db.Conn(ctx)
+			do(nil, err)
+			defer func() { _ = gate.Close() }()
+			do(gate.ExecContext(ctx, "SELECT pg_advisory_lock(1)"))
+			writes, err := db.BeginTx(ctx, nil)
+			do(nil, err)
+			do(writes.ExecContext(ctx, "SELECT * FROM batch"))
+			do(writes.ExecContext(ctx, "UPDATE "+base.name+" SET version = version + 1"))
+			do(db.ExecContext(ctx, "UPDATE batch SET n = n + 1"))
+			got := make(chan error, 1)
+			go func() { got <- read(ctx) }()
+			for waits := 0; waits == 0; {
+				do(nil, db.QueryRowContext(ctx, "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").Scan(&waits))
+			}
+			do(nil, writes.Commit())
+			do(gate.ExecContext(ctx, "SELECT pg_advisory_unlock(1)"))
+			if err := <-got; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
