@@ -118,25 +118,58 @@ func (c *client) enter(ctx context.Context, key string) (leave func(), err error
 	}
 }
 
-// DoMulti implements redis.Client.
+// DoMulti implements redis.Client. In a cluster it sends each node a pipeline of its own: one of
+// go-redis for all nodes would have no answers before the last node's.
 func (c *client) DoMulti(ctx context.Context, cs []redis.Command) []redis.Answer {
-	sent := make([]*goredis.Cmd, len(cs))
 	answers := make([]redis.Answer, len(cs))
-	ended := until(ctx, func() redis.Answer {
-		pipe := c.all.Pipeline()
-		for i, cmd := range cs {
-			sent[i] = command(ctx, cmd)
-			_ = pipe.Process(ctx, sent[i])
-		}
-		_, _ = pipe.Exec(ctx)
+	var nodes map[*goredis.Client][]int
+	if ended := until(ctx, func() redis.Answer {
+		nodes = c.byNode(ctx, cs)
 		return redis.Answer{Kind: redis.Nil}
-	})
-	for i := range answers {
-		if answers[i] = ended; ended.Err == nil {
-			answers[i] = answerTo(sent[i])
+	}); ended.Err != nil {
+		for i := range answers {
+			answers[i] = ended
 		}
+		return answers
 	}
+	var pipelines sync.WaitGroup
+	for _, places := range nodes {
+		pipelines.Go(func() {
+			sent := make([]*goredis.Cmd, len(places))
+			ended := until(ctx, func() redis.Answer {
+				pipe := c.all.Pipeline()
+				for n, i := range places {
+					sent[n] = command(ctx, cs[i])
+					_ = pipe.Process(ctx, sent[n])
+				}
+				_, _ = pipe.Exec(ctx)
+				return redis.Answer{Kind: redis.Nil}
+			})
+			for n, i := range places {
+				if answers[i] = ended; ended.Err == nil {
+					answers[i] = answerTo(sent[n])
+				}
+			}
+		})
+	}
+	pipelines.Wait()
 	return answers
+}
+
+// byNode returns the places in cs of the commands for each node, as the client knows the cluster.
+func (c *client) byNode(ctx context.Context, cs []redis.Command) map[*goredis.Client][]int {
+	places := make(map[*goredis.Client][]int)
+	known := c.cluster != nil
+	for i, cmd := range cs {
+		var node *goredis.Client
+		if known && !cmd.NoKey {
+			var err error
+			node, err = c.cluster.MasterForKey(ctx, cmd.Key)
+			known = err == nil // else the pipeline of those without a node says why
+		}
+		places[node] = append(places[node], i)
+	}
+	return places
 }
 
 // Nodes implements redis.Client.
