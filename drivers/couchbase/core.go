@@ -2,6 +2,7 @@ package couchbase
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/couchbase/gocb/v2"
@@ -75,7 +76,8 @@ func (p pending) wait(ctx context.Context) (gocb.Cas, error) {
 		p.op.Cancel()
 		o = <-p.done
 	}
-	return gocb.Cas(o.cas), p.place.outOfReach(written(ctx, o.err))
+	var sub gocbcore.SubDocumentError // the first operation writes an xattr
+	return gocb.Cas(o.cas), p.place.outOfReach(written(ctx, o.err), p.place.body && errors.As(o.err, &sub) && sub.Index > 0)
 }
 
 var durabilities = map[gocb.DurabilityLevel]memd.DurabilityLevel{

@@ -3,6 +3,7 @@ package couchbase_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
 var policy = slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}
@@ -101,6 +103,52 @@ func TestBodyMustBeAnObject(t *testing.T) {
 		ok(t, "Upsert", s.Upsert(t.Context(), "k", json.RawMessage(`{}`)))
 		_, err = s.Get(t.Context(), "k")
 		ok(t, "Get after Upsert", err)
+	}
+}
+
+// A document that no read accepts is malformed for walks too, and Adopt passes by any number of them.
+func TestWalksRefuseWhatReadsRefuse(t *testing.T) {
+	const object = `{"created_at":null}`
+	for place, broken := range map[couchbase.Place][]struct{ body, root, field string }{
+		couchbase.Xattr: {{object, `"text"`, "xattr slidingttl.created_at"}, {object, `[1]`, "xattr slidingttl.created_at"}},
+		couchbase.Body: {
+			{object, `"text"`, "xattr slidingttl.touched_at"}, {`{}`, `[1]`, "xattr slidingttl.touched_at"},
+			{`["an array"]`, "", "stored value"}, {` 17`, "", "stored value"}, {`null`, "", "stored value"}, {`"a text"`, "", "stored value"},
+			{"\x00", "", "stored value"}, {`{"a":`, "", "stored value"}, {"", "", "stored value"},
+		},
+	} {
+		f := open(t)
+		d := newDriver[json.RawMessage](t, f, &couchbase.Options{CreatedIn: place})
+		const records = 40 // of each: more than the failures in a row that end a walk
+		for n := range records {
+			ok(t, "plant", plant(t.Context(), f.c, fmt.Sprintf("sound-%d", n), []byte(object), jsonFlags, 0))
+			for i, b := range broken {
+				key := fmt.Sprintf("%d-%d", i, n)
+				ok(t, "plant", plant(t.Context(), f.c, key, []byte(b.body), jsonFlags, 0))
+				if b.root != "" {
+					_, err := f.c.MutateIn(key, []gocb.MutateInSpec{gocb.UpsertSpec("slidingttl", json.RawMessage(b.root), &gocb.UpsertSpecOptions{IsXattr: true})}, nil)
+					ok(t, "MutateIn", err)
+				}
+			}
+		}
+		for i, b := range broken {
+			_, err := d.Get(t.Context(), fmt.Sprintf("%d-0", i))
+			raw, rerr := d.Raw(t.Context(), fmt.Sprintf("%d-0", i))
+			ok(t, "Raw", rerr)
+			_, merr := d.Mend(t.Context(), fmt.Sprintf("%d-0", i), true)
+			for what, err := range map[string]error{"Get": err, "Raw": raw.Problem, "Mend": merr} {
+				var invalid *driver.InvalidError
+				if !errors.As(err, &invalid) || invalid.Field != b.field {
+					t.Errorf("place %d, %s of %q with xattr slidingttl of %q: %v; want an InvalidError for the %s", place, what, b.body, b.root, err, b.field)
+				}
+			}
+		}
+		for _, apply := range []bool{false, true} {
+			r, err := upkeep.Adopt[json.RawMessage](t.Context(), d, policy, &upkeep.AdoptOptions{WriteOptions: upkeep.WriteOptions{Options: upkeep.Options{Now: f.Now}, Apply: apply}})
+			if err != nil || !r.Done || r.Adopted != records || r.Malformed != int64(records*len(broken)) || r.Failed != 0 {
+				t.Errorf("place %d, Adopt with Apply %t: adopted %d, malformed %d, failed %d, done %t, %v; want %d, %d, 0, true", place, apply, r.Adopted, r.Malformed, r.Failed, r.Done, err, records, records*len(broken))
+			}
+		}
 	}
 }
 

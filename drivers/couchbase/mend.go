@@ -23,19 +23,15 @@ func (d *Driver[T]) Mend(ctx context.Context, key string, apply bool) (string, e
 	if err != nil {
 		return "", err
 	}
-	expires, err := expiresAt(res)
-	if err != nil {
-		return "", err
-	}
-	_, bad := d.peeked(res)
-	if bad == nil || !errors.Is(bad, driver.ErrInvalid) {
+	r, bad := d.peeked(res)
+	if r.Version == 0 || !errors.Is(bad, driver.ErrInvalid) {
 		return "", bad
 	}
 	at := uint(peekStampAt)
 	if d.created.body {
 		at = peekCreatedAt
 	}
-	raw, err := d.raw(res, at)
+	raw, err := d.raw(res, at, d.created.body)
 	if err != nil {
 		return "", err
 	}
@@ -54,7 +50,7 @@ func (d *Driver[T]) Mend(ctx context.Context, key string, apply bool) (string, e
 		return "", fmt.Errorf("%w: %w", driver.ErrLocked, gocb.ErrDocumentLocked)
 	}
 	// Keep the document's expiry, and the stamp that belongs to it.
-	until, err := expiry(expires)
+	until, err := expiry(r.until)
 	if err != nil {
 		return "", err
 	}

@@ -95,21 +95,27 @@ func (p place) field() string {
 }
 
 // outOfReach makes a server's refusal of a path, in a document of another program, an InvalidError.
-func (p place) outOfReach(err error) error {
-	rule := ""
+func (p place) outOfReach(err error, inBody bool) error {
+	mismatch := errors.Is(err, gocb.ErrPathMismatch)
+	rule := "must be a field of an object"
 	switch {
-	case errors.Is(err, gocb.ErrPathMismatch):
-		rule = "must be a field of an object"
+	case inBody && (mismatch || errors.Is(err, gocb.ErrDocumentNotJSON) || errors.Is(err, gocb.ErrValueNotJSON)):
+		return notObject("of another type", fmt.Errorf("%w: %w", errNotObject, err))
 	case errors.Is(err, gocb.ErrPathTooDeep):
 		rule = "must be in a document of at most 32 levels, since Couchbase finds no fields in a deeper one"
-	default:
+	case !mismatch:
 		return err
 	}
-	at := p.field()
-	if sub := (gocbcore.SubDocumentError{}); p.body && (!errors.As(err, &sub) || sub.Index == 0) {
-		at = "xattr " + touchedPath
+	at := "xattr " + p.stampedPath()
+	if inBody {
+		at = p.field()
 	}
 	return &driver.InvalidError{Field: at, Value: "out of reach", Rule: rule, Err: err}
+}
+
+// notObject is the error of a body that can have no created_at.
+func notObject(value string, err error) error {
+	return &driver.InvalidError{Field: "stored value", Value: value, Rule: "must be a JSON object with CreatedIn: Body", Err: err}
 }
 
 func (p place) invalid(raw []byte, rule string) error {
@@ -175,7 +181,7 @@ func (p place) within(body []byte) (driver.Instant, error) {
 		if json.Valid(body) {
 			value = jsonType(bytes.TrimSpace(body))
 		}
-		return 0, &driver.InvalidError{Field: "stored value", Value: value, Rule: "must be a JSON object with CreatedIn: Body", Err: err}
+		return 0, notObject(value, err)
 	case !ok:
 		return 0, nil
 	}

@@ -89,9 +89,12 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	return e, d.codec.decode(doc, &e.Value)
 }
 
-// meta looks up the record's Meta without its value.
+// meta looks up the record's Meta without its value, for a write, which may replace any body.
 func (d *Driver[T]) meta(ctx context.Context, key string) (driver.Meta, error) {
 	r, err := d.readPeeked(ctx, key)
+	if errors.Is(err, errNotObject) {
+		err = nil
+	}
 	return r.Meta, err
 }
 
@@ -105,19 +108,21 @@ func (d *Driver[T]) readPeeked(ctx context.Context, key string) (peeked, error) 
 }
 
 // peeked reads the results of a peek. If created_at cannot be read, it returns the rest with the
-// error.
+// error, but nothing if the stamp is out of reach.
 func (d *Driver[T]) peeked(res *gocb.LookupInResult) (peeked, error) {
 	var created driver.Instant
 	var bad error
 	if d.created.body {
-		raw, err := d.raw(res, peekCreatedAt)
-		if err != nil {
-			return peeked{}, err
+		var raw []byte
+		if raw, bad = d.raw(res, peekCreatedAt, true); bad == nil {
+			created, bad = d.created.parse(raw)
 		}
-		created, bad = d.created.parse(raw)
 	}
 	r, err := d.record(res, created, peekStampAt)
-	return r, errors.Join(bad, err)
+	if err != nil {
+		return r, err
+	}
+	return r, bad
 }
 
 // record reads a lookup's record; stampAt is the index of the stamp.
@@ -126,7 +131,7 @@ func (d *Driver[T]) record(res *gocb.LookupInResult, created driver.Instant, sta
 	if err != nil {
 		return peeked{}, err
 	}
-	stamp, err := d.raw(res, stampAt)
+	stamp, err := d.raw(res, stampAt, false)
 	if err != nil {
 		return peeked{}, err
 	}
@@ -181,17 +186,11 @@ func number(res *gocb.LookupInResult, at uint) (int64, error) {
 }
 
 // raw returns the JSON of created_at or a stamp, empty if there is none.
-func (d *Driver[T]) raw(res *gocb.LookupInResult, at uint) (raw []byte, err error) {
-	err = res.ContentAt(at, &raw)
-	switch {
-	case err == nil:
-		return raw, nil
-	case errors.Is(err, gocb.ErrPathNotFound):
+func (d *Driver[T]) raw(res *gocb.LookupInResult, at uint, inBody bool) (raw []byte, err error) {
+	if err = res.ContentAt(at, &raw); errors.Is(err, gocb.ErrPathNotFound) {
 		return nil, nil
-	case d.created.body && (errors.Is(err, gocb.ErrPathMismatch) || errors.Is(err, gocb.ErrDocumentNotJSON) || errors.Is(err, gocb.ErrValueNotJSON)):
-		return nil, nil // this type of value cannot have a created_at
 	}
-	return nil, d.created.outOfReach(visible(err))
+	return raw, d.created.outOfReach(visible(err), inBody)
 }
 
 var errExited = errors.New("a caller's function ended the goroutine")

@@ -383,8 +383,8 @@ func (c *judged[T]) all(sound bool) error {
 			}
 			for _, r := range page.Records {
 				found[r.Key] = true
-				if r.Key == c.beside && r.Problem != nil {
-					return fmt.Errorf("by Scan: the sound record has the problem %w", r.Problem)
+				if err := c.scanned(r); err != nil {
+					return fmt.Errorf("by Scan: %w", err)
 				}
 			}
 			at = page.Next
@@ -392,6 +392,31 @@ func (c *judged[T]) all(sound bool) error {
 	}
 	if sound && !found[c.beside] || c.state == ours && !found[c.key] {
 		return fmt.Errorf("by Scan: it finds %v", found)
+	}
+	return nil
+}
+
+// scanned compares what a scan says of a record with what a read and a touch say.
+func (c *judged[T]) scanned(r driver.Scanned) error {
+	e, err := c.driver.Get(c.ctx, r.Key)
+	switch {
+	case r.Problem != nil && r.Key == c.beside:
+		return fmt.Errorf("the sound record has the problem %w", r.Problem)
+	case r.Problem != nil && err == nil:
+		return fmt.Errorf("a record that reads accept has the problem %w", r.Problem)
+	case r.Problem != nil:
+		return nil
+	case err == nil && e.Life != r.Life:
+		return fmt.Errorf("the life is %+v; a read finds %+v", r.Life, e.Life)
+	}
+	// As Adopt does, which reads again after a conflict.
+	now := driver.Ceil(c.target.Now())
+	life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour).RoundUp(time.Second)}
+	if r.CreatedAt != 0 {
+		life.CreatedAt = r.CreatedAt
+	}
+	if _, err := c.driver.Touch(c.ctx, r.Key, r.Meta, life, now); r.Alive(now) && err != nil && !errors.Is(err, driver.ErrConflict) {
+		return fmt.Errorf("a touch of a record without a problem: %w", err)
 	}
 	return nil
 }
