@@ -133,7 +133,7 @@ func TestRepairLeavesWholeFiles(t *testing.T) {
 	ok(t, err)
 	ok(t, os.Rename(names[0], filepath.Join(dir, "day=2026-11-22", filepath.Base(names[0]))))
 	before := lives(t, d)
-	if _, err := archive.Repair(t.Context(), d, &archive.RepairOptions{Apply: true}); !errors.Is(err, archive.ErrCorrupt) {
+	if _, err := archive.Repair(t.Context(), d, true, nil); !errors.Is(err, archive.ErrCorrupt) {
 		t.Errorf("Repair: %v", err)
 	}
 	if after := lives(t, d); !slices.Equal(before, after) || len(after) != 10 {

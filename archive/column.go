@@ -15,107 +15,97 @@ import (
 
 // Column is a column that the user adds to the fixed ones.
 type Column struct {
-	Name string
-	Type ColumnType
-
-	// Of returns the column's value for a record, of the type that Type names, or nil for
-	// null. Several goroutines may call it at once, and it must not change the record. If
-	// it returns an error, or text that is not UTF-8, the record goes to the Quarantine:
-	// return nil if the value is unknown.
-	Of func(*Record) (any, error)
+	name string
+	typ  *columnType
+	of   func(*Record) (any, error) // nil for null
 }
 
-// Field returns a Text column of a field of values that are JSON, or DynamoDB's JSON.
+// NewColumn returns a column of the values that of returns.
 //
-// "user.id" is id in user. It is null where there is no such field, or it is neither text nor a number.
-func Field(name, path string) Column {
-	return Column{Name: name, Type: Text, Of: func(r *Record) (any, error) {
-		if text, ok := field.Text(r.Value, path); ok {
-			return text, nil
+// Its Parquet type is STRING, INT64, DOUBLE, BOOLEAN, TIMESTAMP (in milliseconds, UTC) or BYTE_ARRAY. The function of returns its value for a record, or false for null. Several goroutines may call it at once, and it must
+// not change the record. If it returns an error, or text that is not UTF-8, the record goes to the [Quarantine]: return
+// false if the value is unknown.
+func NewColumn[T string | int64 | float64 | bool | driver.Instant | []byte](name string, of func(*Record) (T, bool, error)) Column {
+	var typ *columnType
+	for _, t := range columnTypes {
+		if _, ok := t.zero.(T); ok {
+			typ = t
 		}
-		return nil, nil
+	}
+	if of == nil {
+		return Column{name, typ, nil}
+	}
+	return Column{name, typ, func(r *Record) (any, error) {
+		v, ok, err := of(r)
+		if !ok || err != nil {
+			return nil, err
+		}
+		return v, nil
 	}}
 }
 
-// ColumnType is the type of a Column.
-type ColumnType int
+// Field returns a column of text, of a field of values that are JSON, or DynamoDB's JSON.
+//
+// "user.id" is id in user. It is null where there is no such field, or it is neither text nor a number.
+func Field(name, path string) Column {
+	return NewColumn(name, func(r *Record) (string, bool, error) {
+		text, ok := field.Text(r.Value, path)
+		return text, ok, nil
+	})
+}
 
-// The types, with their Go and Parquet types.
-const (
-	Text    ColumnType = iota + 1 // string; STRING
-	Integer                       // int64; INT64
-	Number                        // float64; DOUBLE
-	Boolean                       // bool; BOOLEAN
-	Time                          // driver.Instant; TIMESTAMP in milliseconds, UTC
-	Bytes                         // []byte; BYTE_ARRAY
+// columnType is how values of a Go type are stored.
+type columnType struct {
+	node   parquet.Node
+	zero   any // of the Go type
+	encode func(v any) parquet.Value
+	decode func(parquet.Value) any        // of one that is not null
+	parse  func(text string) (any, error) // see Selection.Column
+}
+
+var (
+	textType = typeFor(parquet.String(), func(s string) parquet.Value { return parquet.ByteArrayValue([]byte(s)) },
+		func(v parquet.Value) string { return string(v.ByteArray()) }, func(text string) (string, error) { return text, nil })
+	numberType = typeFor(parquet.Leaf(parquet.DoubleType), parquet.DoubleValue, parquet.Value.Double,
+		func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })
+	columnTypes = []*columnType{
+		textType, numberType,
+		typeFor(parquet.Int(64), parquet.Int64Value, parquet.Value.Int64, // parquet-go reads a plain INT64 as this type too
+			func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }),
+		typeFor(parquet.Leaf(parquet.BooleanType), parquet.BooleanValue, parquet.Value.Boolean, strconv.ParseBool),
+		typeFor(parquet.Timestamp(parquet.Millisecond), func(i driver.Instant) parquet.Value { return parquet.Int64Value(int64(i)) },
+			func(v parquet.Value) driver.Instant { return driver.Instant(v.Int64()) },
+			func(text string) (driver.Instant, error) {
+				at, err := time.Parse(time.RFC3339, text)
+				return driver.Floor(at), err
+			}),
+		typeFor(parquet.Leaf(parquet.ByteArrayType), parquet.ByteArrayValue,
+			func(v parquet.Value) []byte { return slices.Clone(v.ByteArray()) }, func(text string) ([]byte, error) { return []byte(text), nil }),
+	}
 )
 
-// columnType is how values of a ColumnType are stored.
-type columnType struct {
-	name   string
-	node   parquet.Node
-	encode func(v any) (parquet.Value, bool) // false if v is of another Go type
-	decode func(parquet.Value) any           // of one that is not null
-	parse  func(text string) (any, error)    // see Selection.Column
-}
-
-var columnTypes = [...]columnType{
-	Text: typeFor("Text", parquet.String(), func(s string) parquet.Value { return parquet.ByteArrayValue([]byte(s)) },
-		func(v parquet.Value) string { return string(v.ByteArray()) }, func(text string) (string, error) { return text, nil }),
-	Integer: typeFor("Integer", parquet.Int(64), parquet.Int64Value, parquet.Value.Int64, // parquet-go reads a plain INT64 as this type too
-		func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }),
-	Number: typeFor("Number", parquet.Leaf(parquet.DoubleType), parquet.DoubleValue, parquet.Value.Double,
-		func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }),
-	Boolean: typeFor("Boolean", parquet.Leaf(parquet.BooleanType), parquet.BooleanValue, parquet.Value.Boolean, strconv.ParseBool),
-	Time: typeFor("Time", parquet.Timestamp(parquet.Millisecond), func(i driver.Instant) parquet.Value { return parquet.Int64Value(int64(i)) },
-		func(v parquet.Value) driver.Instant { return driver.Instant(v.Int64()) },
-		func(text string) (driver.Instant, error) {
-			at, err := time.Parse(time.RFC3339, text)
-			return driver.Floor(at), err
-		}),
-	Bytes: typeFor("Bytes", parquet.Leaf(parquet.ByteArrayType), parquet.ByteArrayValue,
-		func(v parquet.Value) []byte { return slices.Clone(v.ByteArray()) }, func(text string) ([]byte, error) { return []byte(text), nil }),
-}
-
 // typeFor returns the columnType whose values are of the Go type T.
-func typeFor[T any](name string, node parquet.Node, encode func(T) parquet.Value, decode func(parquet.Value) T, parse func(string) (T, error)) columnType {
-	return columnType{name, node, func(v any) (parquet.Value, bool) {
-		t, ok := v.(T)
-		if !ok {
-			return parquet.Value{}, false
-		}
-		return encode(t), true
-	}, func(v parquet.Value) any { return decode(v) }, func(text string) (any, error) { return parse(text) }}
+func typeFor[T any](node parquet.Node, encode func(T) parquet.Value, decode func(parquet.Value) T, parse func(string) (T, error)) *columnType {
+	return &columnType{node, *new(T), func(v any) parquet.Value { return encode(v.(T)) },
+		func(v parquet.Value) any { return decode(v) }, func(text string) (any, error) { return parse(text) }}
 }
 
-func (t ColumnType) valid() bool { return t >= Text && t <= Bytes }
-
-func (t ColumnType) String() string {
-	if t.valid() {
-		return columnTypes[t].name
-	}
-	return "ColumnType(" + strconv.Itoa(int(t)) + ")"
-}
-
-// value encodes v for Parquet.
-func (t ColumnType) value(name string, v any) (parquet.Value, error) {
+// value encodes v, nil for null.
+func (t *columnType) value(v any) parquet.Value {
 	if v == nil {
-		return parquet.NullValue(), nil
+		return parquet.NullValue()
 	}
-	if encoded, ok := columnTypes[t].encode(v); ok {
-		return encoded, nil
-	}
-	return parquet.Value{}, &driver.InvalidError{Field: "column " + name, Value: fmt.Sprintf("a %T", v), Rule: "must be of the Go type of " + t.String()}
+	return t.encode(v)
 }
 
-// typeOf returns the ColumnType of a leaf, zero if no ColumnType has its Parquet type.
-func typeOf(n parquet.Node) ColumnType {
-	for t := Text; t <= Bytes; t++ {
-		if n.Leaf() && n.Type().String() == columnTypes[t].node.Type().String() {
+// typeOf returns the columnType of a leaf, nil if none has its Parquet type.
+func typeOf(n parquet.Node) *columnType {
+	for _, t := range columnTypes {
+		if n.Leaf() && n.Type().String() == t.node.Type().String() {
 			return t
 		}
 	}
-	return 0
+	return nil
 }
 
 // checkColumns validates the user's columns.
@@ -125,18 +115,16 @@ func checkColumns(columns []Column) error {
 		seen[name] = true
 	}
 	for i, c := range columns {
-		field := fmt.Sprintf("WriterOptions.Columns[%d]", i)
+		at := fmt.Sprintf("WriterOptions.Columns[%d]", i)
 		switch {
-		case c.Name == "" || checkText("", c.Name) != nil:
-			return &driver.InvalidError{Field: field + ".Name", Value: strconv.Quote(c.Name), Rule: "must be text, and not empty"}
-		case seen[strings.ToLower(c.Name)]: // many engines ignore the case
-			return &driver.InvalidError{Field: field + ".Name", Value: strconv.Quote(c.Name), Rule: "must differ from the other columns' names by more than case"}
-		case !c.Type.valid():
-			return &driver.InvalidError{Field: field + ".Type", Value: c.Type.String(), Rule: "must be one of the column types"}
-		case c.Of == nil:
-			return &driver.InvalidError{Field: field + ".Of", Value: "nil", Rule: "is required"}
+		case c.name == "" || checkText("", c.name) != nil:
+			return &driver.InvalidError{Field: at + ".name", Value: strconv.Quote(c.name), Rule: "must be text, and not empty"}
+		case seen[strings.ToLower(c.name)]: // many engines ignore the case
+			return &driver.InvalidError{Field: at + ".name", Value: strconv.Quote(c.name), Rule: "must differ from the other columns' names by more than case"}
+		case c.of == nil:
+			return &driver.InvalidError{Field: at + ".of", Value: "nil", Rule: "is required"}
 		}
-		seen[strings.ToLower(c.Name)] = true
+		seen[strings.ToLower(c.name)] = true
 	}
 	return nil
 }

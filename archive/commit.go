@@ -24,7 +24,7 @@ var errOvertaken = errors.New("other operations kept changing the same day")
 
 // change is the content of a day's next manifest file.
 type change struct {
-	files  []File          // the merged files that count
+	files  []dataFile      // the merged files that count
 	marks  map[string]bool // batches merged or removed, beside those of the manifest
 	merged bool            // Compact is done with files
 }
@@ -32,7 +32,7 @@ type change struct {
 // commit writes the manifest file that follows m. Files of m that c leaves out become garbage.
 // If another operation wrote that manifest file first, commit returns errOvertaken. A commit whose
 // answer is lost, or that was sent twice, finds its own manifest file, and has succeeded.
-func commit(ctx context.Context, b Bucket, m *Manifest, c change) error {
+func commit(ctx context.Context, b Bucket, m *manifest, c change) error {
 	s := swap{Version: swapVersion, Merged: c.merged, Files: []string{}, By: rand.Text()}
 	for _, f := range c.files {
 		s.Files = append(s.Files, path.Base(f.own()))
@@ -46,8 +46,8 @@ func commit(ctx context.Context, b Bucket, m *Manifest, c change) error {
 	if err != nil {
 		return err
 	}
-	name := manifestName(m.Day, m.number+1)
-	err = b.Create(ctx, m.Day.directory(), func(w io.Writer) (string, error) {
+	name := manifestName(m.day, m.number+1)
+	err = b.Create(ctx, m.day.directory(), func(w io.Writer) (string, error) {
 		_, err := w.Write(content)
 		return name, err
 	})
@@ -69,20 +69,20 @@ func commit(ctx context.Context, b Bucket, m *Manifest, c change) error {
 // returns a *LockedError for them. It makes m what it is by a listing just before the removal: m may
 // be old, and Repair may have made files count again. It removes those of own first, the files by name that the
 // caller has written without success or has replaced, and reads the files that count before it removes any other.
-func sweep(ctx context.Context, b Bucket, m *Manifest, own map[string]bool) error {
+func sweep(ctx context.Context, b Bucket, m *manifest, own map[string]bool) error {
 	var locked error
 	absent := map[string]error{}
 	again := len(m.garbage) > 0
-	for _, f := range m.Files {
+	for _, f := range m.files {
 		if !f.work && !f.moves {
 			continue
 		}
 		again = true
-		err := b.Rename(ctx, f.Name, f.own())
+		err := b.Rename(ctx, f.name, f.own())
 		if errors.Is(err, ErrLocked) { // it has its own name too
 			locked = withLocked(locked, err)
 		} else if errors.Is(err, fs.ErrNotExist) { // another operation renamed or removed it
-			absent[f.Name] = err
+			absent[f.name] = err
 		} else if err != nil {
 			return err
 		}
@@ -90,17 +90,17 @@ func sweep(ctx context.Context, b Bucket, m *Manifest, own map[string]bool) erro
 	if !again {
 		return nil
 	}
-	now, err := (&catalog{bucket: b}).manifest(ctx, m.Day)
+	now, err := (&catalog{bucket: b}).manifest(ctx, m.day)
 	if err := cmp.Or(err, now.err); err != nil {
 		return err
 	}
 	*m = now
-	for _, f := range m.Files {
-		if err := absent[f.Name]; err != nil {
-			return fmt.Errorf("%s is listed, and the bucket cannot rename it: %v", f.Name, err) // not fs.ErrNotExist: that would pass for a change by another operation
+	for _, f := range m.files {
+		if err := absent[f.name]; err != nil {
+			return fmt.Errorf("%s is listed, and the bucket cannot rename it: %v", f.name, err) // not fs.ErrNotExist: that would pass for a change by another operation
 		}
 	}
-	err = m.remove(ctx, b, func(f File) bool { return own[f.Name] })
+	err = m.remove(ctx, b, func(f dataFile) bool { return own[f.name] })
 	if err != nil && !errors.Is(err, ErrLocked) {
 		return err
 	}
@@ -108,7 +108,7 @@ func sweep(ctx context.Context, b Bucket, m *Manifest, own map[string]bool) erro
 	if err := m.guard(ctx, b, own); err != nil {
 		return err
 	}
-	err = m.remove(ctx, b, func(f File) bool { return !own[f.Name] })
+	err = m.remove(ctx, b, func(f dataFile) bool { return !own[f.name] })
 	if err != nil && !errors.Is(err, ErrLocked) {
 		return err
 	}
@@ -126,7 +126,7 @@ func withLocked(one, other error) error {
 
 // remove removes those of the files that do not count that is chooses, but for merged files made for a later manifest
 // file: an operation may be about to commit them. It returns one *LockedError for all that are locked.
-func (m *Manifest) remove(ctx context.Context, b Bucket, is func(File) bool) error {
+func (m *manifest) remove(ctx context.Context, b Bucket, is func(dataFile) bool) error {
 	remove := b.Remove
 	if d, ok := b.(*directory); ok {
 		remove = d.unlink // syncDay below syncs the directory once for all files
@@ -141,7 +141,7 @@ func (m *Manifest) remove(ctx context.Context, b Bucket, is func(File) bool) err
 			continue
 		}
 		g.Go(func() error {
-			err := remove(to, f.Name)
+			err := remove(to, f.name)
 			mu.Lock()
 			defer mu.Unlock()
 			if errors.Is(err, ErrLocked) {
@@ -149,7 +149,7 @@ func (m *Manifest) remove(ctx context.Context, b Bucket, is func(File) bool) err
 				return nil
 			}
 			if err == nil {
-				removed[f.Name] = true
+				removed[f.name] = true
 			}
 			return err
 		})
@@ -158,8 +158,8 @@ func (m *Manifest) remove(ctx context.Context, b Bucket, is func(File) bool) err
 		return err
 	}
 	if len(removed) > 0 {
-		m.garbage = slices.DeleteFunc(slices.Clone(m.garbage), func(f File) bool { return removed[f.Name] })
-		if err := syncDay(b, m.Day); err != nil {
+		m.garbage = slices.DeleteFunc(slices.Clone(m.garbage), func(f dataFile) bool { return removed[f.name] })
+		if err := syncDay(b, m.day); err != nil {
 			return err
 		}
 	}
@@ -169,17 +169,17 @@ func (m *Manifest) remove(ctx context.Context, b Bucket, is func(File) bool) err
 // guard reads the files that count, if there is a file that does not and that is none of own: a run that was killed has
 // left it, or another operation is at work. What counts may be damaged, and the other file have the only whole copy. Files
 // that are locked need no guard.
-func (m *Manifest) guard(ctx context.Context, b Bucket, own map[string]bool) error {
+func (m *manifest) guard(ctx context.Context, b Bucket, own map[string]bool) error {
 	var found atomic.Bool
 	l, locks := b.(Locker)
 	var g errgroup.Group
 	g.SetLimit(lookups)
 	for _, f := range m.garbage {
-		if own[f.Name] {
+		if own[f.name] {
 			continue
 		}
 		g.Go(func() error {
-			if !found.Load() && (!locks || !errors.Is(l.Removable(ctx, f.Name), ErrLocked)) {
+			if !found.Load() && (!locks || !errors.Is(l.Removable(ctx, f.name), ErrLocked)) {
 				found.Store(true)
 			}
 			return nil
@@ -189,16 +189,16 @@ func (m *Manifest) guard(ctx context.Context, b Bucket, own map[string]bool) err
 		return nil
 	}
 	whole, wrong := map[string]bool{}, map[string]error{}
-	for _, f := range m.Files {
+	for _, f := range m.files {
 		err := checkSum(ctx, b, f)
 		if err != nil && !errors.Is(err, ErrCorrupt) {
 			return err
 		}
-		whole[f.Name], wrong[f.Name] = err == nil, err
+		whole[f.name], wrong[f.name] = err == nil, err
 	}
-	for _, f := range m.Files {
-		if !whole[f.Name] && !copied(f, m.Files, whole) {
-			return wrong[f.Name]
+	for _, f := range m.files {
+		if !whole[f.name] && !copied(f, m.files, whole) {
+			return wrong[f.name]
 		}
 	}
 	return nil
@@ -206,17 +206,17 @@ func (m *Manifest) guard(ctx context.Context, b Bucket, own map[string]bool) err
 
 // ahead reports whether f is a merged file for the next manifest file. The operation that wrote it may be about
 // to commit it, or was killed. Only after that manifest file is it removed.
-func (m *Manifest) ahead(f File) bool { return f.Merged && f.number > m.number }
+func (m *manifest) ahead(f dataFile) bool { return f.merged && f.number > m.number }
 
 // without returns the merged files of m that are not among gone, and the marks of gone.
-func (m *Manifest) without(gone []File) change {
+func (m *manifest) without(gone []dataFile) change {
 	c := change{marks: map[string]bool{}}
-	for _, f := range m.Files {
-		out := slices.ContainsFunc(gone, func(g File) bool { return g.Name == f.Name })
+	for _, f := range m.files {
+		out := slices.ContainsFunc(gone, func(g dataFile) bool { return g.name == f.name })
 		switch {
-		case out && !f.Merged:
+		case out && !f.merged:
 			c.marks[f.mark] = true
-		case !out && f.Merged:
+		case !out && f.merged:
 			c.files = append(c.files, f)
 		}
 	}

@@ -8,20 +8,11 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// CompactOptions adjusts Compact. The zero value, and nil, mean the defaults.
-type CompactOptions struct {
-	// Span is the days to compact. A day that is over needs it once. Each run rewrites all
-	// files of a day that has got more files.
-	Span Span
-
-	Progress func(Progress) // called for each day before it is read
-}
-
-// Progress is the progress of an operation over the days of an archive.
-type Progress struct {
-	Day  Day // the next day
-	Done int // days done
-	Days int // days in total
+// Walk adjusts Compact, Repair and Reader.Verify, which go over the days of an archive. The zero value, and nil, mean
+// all days.
+type Walk struct {
+	Span     Span
+	Progress func(next Day, done, days int) // called for each day before it is read
 }
 
 // CompactReport is what Compact did.
@@ -43,6 +34,7 @@ func (r *CompactReport) String() string {
 // Compact merges the files of each day, so that readers open fewer, and keeps each life once. On a day of many
 // files of 1 GiB, files that are full are merged with no others, and may have lives that these have too: readers tell
 // such a life once.
+// A day that is over needs it once. Each run rewrites all files of a day that has got more files.
 // It may run beside writers and readers, and several times at once. The former
 // files count until the merged file takes their place in one step; they are removed after
 // that. The next run removes what a crash left behind. Files that the Bucket may not remove
@@ -52,11 +44,11 @@ func (r *CompactReport) String() string {
 // left files there: these may have what is damaged, and the day stays as it is until [Repair]. Other days
 // are compacted. The error is joined to the error that is returned. Files with columns of
 // one name and different types are not merged.
-func Compact(ctx context.Context, b Bucket, opts *CompactOptions) (*CompactReport, error) {
-	o := driver.Given(opts)
+func Compact(ctx context.Context, b Bucket, w *Walk) (*CompactReport, error) {
+	o := driver.Given(w)
 	r := new(CompactReport)
 	c := &compactor{bucket: b, catalog: &catalog{bucket: b}, report: r}
-	err := eachDay(ctx, c.catalog, o.Span, o.Progress, func(m Manifest) error {
+	err := eachDay(ctx, c.catalog, o.Span, o.Progress, func(m manifest) error {
 		r.Days++
 		return c.day(ctx, m)
 	})
@@ -65,7 +57,7 @@ func Compact(ctx context.Context, b Bucket, opts *CompactOptions) (*CompactRepor
 
 // eachDay calls do for every day of span. It continues after corrupt and locked files, and joins
 // their errors.
-func eachDay(ctx context.Context, c *catalog, span Span, progress func(Progress), do func(Manifest) error) error {
+func eachDay(ctx context.Context, c *catalog, span Span, progress func(next Day, done, days int), do func(manifest) error) error {
 	all, err := c.manifests(ctx, span)
 	if err != nil {
 		return err
@@ -73,7 +65,7 @@ func eachDay(ctx context.Context, c *catalog, span Span, progress func(Progress)
 	var corrupt []error
 	for i, m := range all {
 		if progress != nil {
-			progress(Progress{Day: m.Day, Done: i, Days: len(all)})
+			progress(m.day, i, len(all))
 		}
 		err := do(m)
 		if !endedWell(err) {
@@ -91,7 +83,7 @@ type compactor struct {
 	report  *CompactReport
 }
 
-func (c *compactor) day(ctx context.Context, m Manifest) error {
+func (c *compactor) day(ctx context.Context, m manifest) error {
 	left := map[string]bool{} // files that cannot be merged
 	var corrupt []error
 	own := map[string]bool{} // files that this Compact has replaced, or has written without success
@@ -103,7 +95,7 @@ func (c *compactor) day(ctx context.Context, m Manifest) error {
 		err := sweep(ctx, c.bucket, &m, own)
 		if gone(err) {
 			tries++
-			if m, err = c.catalog.manifest(ctx, m.Day); err != nil {
+			if m, err = c.catalog.manifest(ctx, m.day); err != nil {
 				return err
 			}
 			continue
@@ -134,7 +126,7 @@ func (c *compactor) day(ctx context.Context, m Manifest) error {
 			c.report.Merged++
 			merged = true
 		}
-		if m, err = c.catalog.manifest(ctx, m.Day); err != nil {
+		if m, err = c.catalog.manifest(ctx, m.day); err != nil {
 			return err
 		}
 	}
@@ -143,17 +135,17 @@ func (c *compactor) day(ctx context.Context, m Manifest) error {
 
 // examine opens files and checks them. It returns their columns, and those that can be merged
 // together. It adds files that are corrupt, or have other column types, to left.
-func (c *compactor) examine(ctx context.Context, files []File, left map[string]bool) (columns map[string]ColumnType, fit []*head, corrupt, err error) {
-	columns = map[string]ColumnType{}
+func (c *compactor) examine(ctx context.Context, files []dataFile, left map[string]bool) (columns map[string]*columnType, fit []*head, corrupt, err error) {
+	columns = map[string]*columnType{}
 	for _, h := range openHeads(ctx, c.bucket, files, true) {
 		switch {
 		case h.err == nil && agree(columns, h.columns):
 			fit = append(fit, h)
 			continue
 		case h.err == nil:
-			left[h.file.Name] = true
+			left[h.file.name] = true
 		case errors.Is(h.err, ErrCorrupt):
-			left[h.file.Name] = true
+			left[h.file.name] = true
 			corrupt = errors.Join(corrupt, h.err)
 		case err == nil:
 			err = h.err
@@ -164,7 +156,7 @@ func (c *compactor) examine(ctx context.Context, files []File, left map[string]b
 }
 
 // agree adds more to columns, unless a name has different types in the two.
-func agree(columns, more map[string]ColumnType) bool {
+func agree(columns, more map[string]*columnType) bool {
 	for name, t := range more {
 		if has, ok := columns[name]; ok && has != t {
 			return false
@@ -178,8 +170,8 @@ func agree(columns, more map[string]ColumnType) bool {
 
 // merge replaces open files by new ones with the same records, and closes them. It adds the former, or after an error the
 // latter, to own.
-func (c *compactor) merge(ctx context.Context, m *Manifest, heads []*head, columns map[string]ColumnType, left, own map[string]bool) error {
-	var files []File
+func (c *compactor) merge(ctx context.Context, m *manifest, heads []*head, columns map[string]*columnType, left, own map[string]bool) error {
+	var files []dataFile
 	for _, h := range heads {
 		files = append(files, h.file)
 	}
@@ -189,8 +181,8 @@ func (c *compactor) merge(ctx context.Context, m *Manifest, heads []*head, colum
 		return err
 	}
 	rest := -len(files) // files for other rounds
-	for _, f := range m.Files {
-		if !left[f.Name] {
+	for _, f := range m.files {
+		if !left[f.name] {
 			rest++
 		}
 	}
@@ -208,12 +200,12 @@ func (c *compactor) merge(ctx context.Context, m *Manifest, heads []*head, colum
 		}
 	}
 	for _, f := range files {
-		c.report.Rows += f.Rows
-		c.report.Dropped += f.Rows
-		own[f.Name] = true
+		c.report.Rows += f.rows
+		c.report.Dropped += f.rows
+		own[f.name] = true
 	}
 	for _, f := range into {
-		c.report.Dropped -= f.Rows
+		c.report.Dropped -= f.rows
 	}
 	c.report.Files += len(files)
 	c.report.Into += len(into)

@@ -204,7 +204,7 @@ var programs = map[string]func(context.Context, archive.Bucket, *source) error{
 		return err
 	},
 	"repair": func(ctx context.Context, b archive.Bucket, s *source) error {
-		_, err := archive.Repair(ctx, b, &archive.RepairOptions{Apply: true})
+		_, err := archive.Repair(ctx, b, true, nil)
 		if m, ok := b.(*staged); ok && err == nil {
 			for a, err := range archive.NewReader(m.fakeBucket).All(ctx, archive.Span{}) {
 				if err == nil {

@@ -56,7 +56,7 @@
 //
 // # Clocks
 //
-// A record that dies in the future, by the writer's clock, is a *[ClockError]: one of the
+// A record that dies in the future, by the writer's clock, is an [ErrClock]: one of the
 // clocks is wrong. Nothing is written; the source hands it over again. [Retain] fails if
 // the clock is far from the times in the archive.
 package archive

@@ -65,10 +65,7 @@ func (e *encoder) Write(p []byte) (int, error) {
 }
 
 func (e *encoder) add(a *Archived) error {
-	row, err := e.row(&e.cells, a)
-	if err != nil {
-		return err
-	}
+	row := e.row(&e.cells, a)
 	large := len(a.Value) >= largeValue
 	if large {
 		runtime.GC() // else it lets the memory double

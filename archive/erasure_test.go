@@ -25,11 +25,11 @@ func TestForgetNaN(t *testing.T) {
 	for value, want := range map[string]int{"42": 1, "NaN": 2, "7": 1, "0": 0} {
 		for _, numbers := range [][]float64{{math.NaN(), 42, math.NaN(), 7}, {7, math.NaN(), 42, math.NaN()}} {
 			b := newFake()
-			w, err := archive.NewWriter(b, &archive.WriterOptions{Columns: []archive.Column{{Name: "n", Type: archive.Number, Of: func(r *archive.Record) (any, error) {
+			w, err := archive.NewWriter(b, &archive.WriterOptions{Columns: []archive.Column{archive.NewColumn("n", func(r *archive.Record) (float64, bool, error) {
 				var i int
 				_, err := fmt.Sscanf(r.Key, "key-%d", &i)
-				return numbers[i], err
-			}}}})
+				return numbers[i], true, err
+			})}})
 			ok(t, err)
 			write(t, w, batch(0, len(numbers), 0))
 			r, err := archive.Forget(t.Context(), b, archive.Selection{Column: "n", Value: value}, nil)

@@ -30,7 +30,7 @@ var ErrCorrupt = errors.New("corrupt")
 // This one does not know its layout. It comes with a *CorruptError.
 var ErrVersion = errors.New("of another version")
 
-// ErrClock says that a clock is wrong. A *ClockError matches it.
+// ErrClock says that a clock is wrong: of two times both cannot be right.
 var ErrClock = errors.New("a clock is wrong")
 
 type refused struct{}
@@ -57,20 +57,10 @@ func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 // Unwrap returns what is wrong.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// ClockError has two times that cannot both be right. It matches ErrClock.
-type ClockError struct {
-	What string // whose time Seen is
-	Seen time.Time
-	Now  time.Time // the time here
+// clockError returns an ErrClock for two times that cannot both be right: what seen is of, and now.
+func clockError(what string, seen, now time.Time) error {
+	return fmt.Errorf("%w: %s is %s, and it is %s here", ErrClock, what, seen.Format(time.RFC3339), now.Format(time.RFC3339))
 }
-
-// Error implements error.
-func (e *ClockError) Error() string {
-	return fmt.Sprintf("%v: %s is %s, and it is %s here", ErrClock, e.What, e.Seen.Format(time.RFC3339), e.Now.Format(time.RFC3339))
-}
-
-// Is reports whether target is ErrClock.
-func (e *ClockError) Is(target error) bool { return target == ErrClock }
 
 // checkText returns an error for text that is not valid UTF-8, which no column of text can hold.
 func checkText(field, value string) error {

@@ -41,7 +41,19 @@ func ManifestOf(t *testing.T, files ...string) []byte {
 	return content
 }
 
+// Names returns the names of the files that count, by day.
+func (r *Reader) Names(ctx context.Context, span Span) (map[Day][]string, error) {
+	all, err := r.manifests(ctx, span)
+	names := map[Day][]string{}
+	for _, m := range all {
+		for _, f := range m.files {
+			names[m.day] = append(names[m.day], f.name)
+		}
+	}
+	return names, err
+}
+
 // CheckSum is Writer.checkSum of a merged file.
 func (w *Writer) CheckSum(ctx context.Context, name string, size int, sum string) error {
-	return w.checkSum(ctx, File{Name: name, Size: int64(size), SHA256: sum, Merged: true})
+	return w.checkSum(ctx, dataFile{name: name, size: int64(size), sum: sum, merged: true})
 }

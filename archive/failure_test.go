@@ -25,8 +25,7 @@ func TestClockOfSource(t *testing.T) {
 	}
 	cut := batch(0, 10, 0)
 	cut.Records = append(cut.Records, dead(3, 1))
-	var clock *archive.ClockError
-	if err := w.Write(t.Context(), cut); !errors.As(err, &clock) || len(files(t, b)) != 0 {
+	if err := w.Write(t.Context(), cut); !errors.Is(err, archive.ErrClock) || len(files(t, b)) != 0 {
 		t.Errorf("%v, and files %q", err, files(t, b))
 	}
 	now = now.AddDate(0, 0, 2)
@@ -38,7 +37,7 @@ func TestClockOfSource(t *testing.T) {
 	apart := dead(4, 3)
 	for _, ms := range []driver.Instant{0, 1} {
 		apart.ExpiredAt = at(now.Add(time.Minute)) + ms
-		if err := w.Write(t.Context(), archive.Batch{Source: "links", Records: []archive.Record{apart}}); errors.As(err, &clock) != (ms > 0) {
+		if err := w.Write(t.Context(), archive.Batch{Source: "links", Records: []archive.Record{apart}}); errors.Is(err, archive.ErrClock) != (ms > 0) {
 			t.Errorf("a death a minute and %d ms ahead: %v", ms, err)
 		}
 	}
@@ -183,7 +182,7 @@ func TestListFails(t *testing.T) {
 	write(t, writer(t, b), batch(0, 3, 0))
 	for what, read := range map[string]func(*archive.Reader) error{
 		"stats":     func(r *archive.Reader) error { _, err := r.Stats(t.Context(), archive.Span{}); return err },
-		"manifests": func(r *archive.Reader) error { _, err := r.Manifests(t.Context(), archive.Span{}); return err },
+		"manifests": func(r *archive.Reader) error { _, err := r.Names(t.Context(), archive.Span{}); return err },
 		"find":      func(r *archive.Reader) error { _, err := r.Find(t.Context(), "a", archive.Span{}); return err },
 		"all": func(r *archive.Reader) (first error) {
 			for _, err := range r.All(t.Context(), archive.Span{}) {

@@ -36,7 +36,7 @@ func (r *Reader) Find(ctx context.Context, key string, span Span) ([]Archived, e
 // gone reports whether a listed file no longer exists.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrCorrupt) }
 
-func (r *Reader) findIn(ctx context.Context, days []Manifest, key string) ([]Archived, error) {
+func (r *Reader) findIn(ctx context.Context, days []manifest, key string) ([]Archived, error) {
 	var mu sync.Mutex // guards found and corrupt
 	var found []entry
 	var corrupt []error
@@ -48,7 +48,7 @@ func (r *Reader) findIn(ctx context.Context, days []Manifest, key string) ([]Arc
 		}
 	}
 	for _, m := range days {
-		for _, f := range m.Files {
+		for _, f := range m.files {
 			g.Go(func() error {
 				records, err := r.indexes.find(ctx, f, key)
 				mu.Lock()

@@ -21,7 +21,7 @@ type ForgetOptions struct {
 	// DryRun writes and removes nothing: the report says what Forget would do.
 	DryRun bool
 
-	Progress func(Progress) // called for each day before it is read
+	Progress func(next Day, done, days int) // called for each day before it is read
 
 	// Save gets the report before the files of a day are replaced, as if they were. Its error
 	// ends the call.
@@ -171,9 +171,9 @@ func endedWell(err error) bool {
 func forget(ctx context.Context, b Bucket, what *selector, o ForgetOptions, refused map[string]error) (*ForgetReport, error) {
 	r := &ForgetReport{DryRun: o.DryRun, Began: time.Now().UTC(), Asked: what.Asked()}
 	f := &forgetter{bucket: b, catalog: &catalog{bucket: b}, indexes: &indexes{bucket: b}, what: what, opts: o, report: r, refused: refused, own: map[string]bool{}, lives: map[Day]map[identity]bool{}}
-	err := eachDay(ctx, f.catalog, Span{}, o.Progress, func(m Manifest) error {
+	err := eachDay(ctx, f.catalog, Span{}, o.Progress, func(m manifest) error {
 		r.Days++
-		if err := syncDay(b, m.Day); err != nil {
+		if err := syncDay(b, m.day); err != nil {
 			return err
 		}
 		return f.catalog.retry(ctx, m, f.rewrite)
@@ -250,12 +250,12 @@ func lockedIn(f *Found) *int64 { return &f.Locked }
 
 // rewrite replaces the files of m that hold selected records by files without them, and removes the
 // files that do not count.
-func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
+func (f *forgetter) rewrite(ctx context.Context, m *manifest) error {
 	if m.err != nil {
 		return m.err
 	}
 	if !f.opts.DryRun { // before it counts as forgotten what stays
-		err := m.remove(ctx, f.bucket, func(file File) bool { return f.own[file.Name] })
+		err := m.remove(ctx, f.bucket, func(file dataFile) bool { return f.own[file.name] })
 		if err == nil || errors.Is(err, ErrLocked) {
 			err = m.guard(ctx, f.bucket, f.own)
 		}
@@ -263,14 +263,14 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 			return f.refuse(m, err)
 		}
 	}
-	var hits []File
+	var hits []dataFile
 	held := map[string]bool{} // all files with selected records, by name
 	var corrupt []error
-	if err := f.selectLives(ctx, m.Day, slices.Concat(m.Files, m.garbage)); err != nil {
+	if err := f.selectLives(ctx, m.day, slices.Concat(m.files, m.garbage)); err != nil {
 		return err
 	}
-	if len(f.lives[m.Day]) > 0 && !f.opts.DryRun { // before the values go by which another call would find these lives
-		if err := f.versions(ctx, m.Day.directory(), true); !endedWell(err) {
+	if len(f.lives[m.day]) > 0 && !f.opts.DryRun { // before the values go by which another call would find these lives
+		if err := f.versions(ctx, m.day.directory(), true); !endedWell(err) {
 			return err
 		}
 	}
@@ -280,8 +280,8 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 		corrupt = append(corrupt, fmt.Errorf("it may hold selected records: %w", foreignFile(name)))
 	}
 	anyValue, rows := f.anyValue, f.rows
-	for _, file := range m.Files {
-		found, hit, err := f.look(ctx, &next, m.Day, file, true)
+	for _, file := range m.files {
+		found, hit, err := f.look(ctx, &next, m.day, file, true)
 		switch {
 		case errors.Is(err, ErrCorrupt):
 			corrupt = append(corrupt, err)
@@ -289,30 +289,30 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 			return err
 		case hit:
 			hits = append(hits, file)
-			held[file.Name] = true
+			held[file.name] = true
 		}
-		rows += file.Rows
-		anyValue = anyValue || found.null < file.Rows
+		rows += file.rows
+		anyValue = anyValue || found.null < file.rows
 		next.NoValue += found.null
 		next.Keyless += found.keyless
 	}
 	write := len(hits) > 0
 	for _, file := range m.garbage {
-		_, hit, err := f.look(ctx, &next, m.Day, file, false)
+		_, hit, err := f.look(ctx, &next, m.day, file, false)
 		if err != nil && !errors.Is(err, ErrCorrupt) && !gone(err) { // sweep removes a corrupt one
 			return err
 		}
-		held[file.Name] = hit
+		held[file.name] = hit
 		write = write || m.ahead(file) && (hit || errors.Is(err, ErrCorrupt)) // sweep removes it after that
 	}
 	next.Files += len(hits)
 	if write && !next.DryRun { // commit fails with errOvertaken if a merge of these files came first
 		swap := m.without(hits)
 		swap.merged = m.merged && len(swap.marks) == 0
-		var into []File
+		var into []dataFile
 		var err error
 		for _, file := range hits {
-			var more []File
+			var more []dataFile
 			more, err = f.rewriteFile(ctx, m, file)
 			if into = append(into, more...); err != nil {
 				break
@@ -330,20 +330,20 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 			return err
 		}
 		for _, file := range hits {
-			f.own[file.Name] = true
+			f.own[file.name] = true
 		}
 	}
 	*f.report, f.anyValue, f.rows = next, anyValue, rows
 	if next.DryRun {
 		return errors.Join(corrupt...)
 	}
-	if !write && slices.ContainsFunc(m.garbage, func(file File) bool { return held[file.Name] }) {
+	if !write && slices.ContainsFunc(m.garbage, func(file dataFile) bool { return held[file.name] }) {
 		if err := f.save(next); err != nil {
 			return err
 		}
 	}
 	if write {
-		now, err := f.catalog.manifest(ctx, m.Day)
+		now, err := f.catalog.manifest(ctx, m.day)
 		if err != nil {
 			return err
 		}
@@ -356,10 +356,10 @@ func (f *forgetter) rewrite(ctx context.Context, m *Manifest) error {
 	if errors.Is(err, ErrLocked) { // sweep names locked files that hold nothing of this, too
 		err = nil
 		for _, file := range m.garbage { // a file with selected records may be locked though Removable said nothing
-			if !held[file.Name] || m.ahead(file) {
+			if !held[file.name] || m.ahead(file) {
 				continue
 			}
-			if failed := f.remove(ctx, file.Name); !errors.Is(failed, ErrLocked) && !gone(failed) {
+			if failed := f.remove(ctx, file.name); !errors.Is(failed, ErrLocked) && !gone(failed) {
 				err = errors.Join(err, failed)
 			}
 		}
@@ -382,7 +382,7 @@ func (f *forgetter) save(r ForgetReport) error {
 
 // selectLives notes the lives of a day that Selection.Column selects in one of several files, also in those behind
 // a delete marker. A copy in another file may have been written before the column was added.
-func (f *forgetter) selectLives(ctx context.Context, d Day, all []File) error {
+func (f *forgetter) selectLives(ctx context.Context, d Day, all []dataFile) error {
 	if f.what.Column == "" {
 		return nil
 	}
@@ -390,7 +390,7 @@ func (f *forgetter) selectLives(ctx context.Context, d Day, all []File) error {
 		if err != nil {
 			return err
 		}
-		all = append(all, i.File)
+		all = append(all, i.dataFile)
 	}
 	lives := map[identity]bool{}
 	for _, file := range all {
@@ -411,10 +411,10 @@ func (f *forgetter) selectLives(ctx context.Context, d Day, all []File) error {
 }
 
 // refuse notes that the files of a day stay, if err is that one of them is corrupt.
-func (f *forgetter) refuse(m *Manifest, err error) error {
+func (f *forgetter) refuse(m *manifest, err error) error {
 	if errors.Is(err, ErrCorrupt) {
-		for _, file := range slices.Concat(m.Files, m.garbage) {
-			f.refused[file.Name] = err
+		for _, file := range slices.Concat(m.files, m.garbage) {
+			f.refused[file.name] = err
 		}
 	}
 	return err
@@ -422,7 +422,7 @@ func (f *forgetter) refuse(m *Manifest, err error) error {
 
 // look counts the selected records in a file, which counts or not. It returns whether there are any, in a file that is
 // not locked. One that counts and is to be rewritten it reads whole.
-func (f *forgetter) look(ctx context.Context, r *ForgetReport, d Day, file File, counts bool) (found hit, selected bool, err error) {
+func (f *forgetter) look(ctx context.Context, r *ForgetReport, d Day, file dataFile, counts bool) (found hit, selected bool, err error) {
 	in := hidden
 	if counts {
 		in = records
@@ -430,7 +430,7 @@ func (f *forgetter) look(ctx context.Context, r *ForgetReport, d Day, file File,
 	found, err = f.holds(ctx, d, file)
 	if err == nil && counts && found.n > 0 && !f.opts.DryRun {
 		if err = checkSum(ctx, f.bucket, file); errors.Is(err, ErrCorrupt) {
-			found, f.refused[file.Name] = hit{}, err
+			found, f.refused[file.name] = hit{}, err
 		}
 	}
 	if errors.Is(err, ErrLocked) {
@@ -445,7 +445,7 @@ func (f *forgetter) look(ctx context.Context, r *ForgetReport, d Day, file File,
 
 // holds counts the selected records in a file. If there are any and the file is locked, the error
 // is a *LockedError, which is noted.
-func (f *forgetter) holds(ctx context.Context, d Day, file File) (hit, error) {
+func (f *forgetter) holds(ctx context.Context, d Day, file dataFile) (hit, error) {
 	found, err := f.indexes.count(ctx, file, f.what)
 	if lives := f.lives[d]; err == nil && len(lives) > 0 {
 		err = f.indexes.each(ctx, file, f.what, func(life identity, v parquet.Value, matches bool) {
@@ -462,9 +462,9 @@ func (f *forgetter) holds(ctx context.Context, d Day, file File) (hit, error) {
 		return hit{}, fmt.Errorf("it may hold selected records: %w", err)
 	}
 	if err == nil && found.n > 0 {
-		err = f.refused[file.Name]
+		err = f.refused[file.name]
 		if l, ok := f.bucket.(Locker); ok && err == nil {
-			err = f.lock(l.Removable(ctx, file.Name))
+			err = f.lock(l.Removable(ctx, file.name))
 		}
 	}
 	return found, err
@@ -489,7 +489,7 @@ func (f *forgetter) lock(err error) error {
 
 // hiddenFile is a file that exists behind a delete marker only.
 type hiddenFile struct {
-	File
+	dataFile
 	day Day
 }
 
@@ -523,11 +523,11 @@ func (f *forgetter) versions(ctx context.Context, prefix string, valueless bool)
 				return err
 			}
 		}
-		own, _ := f.indexes.count(ctx, i.File, f.what)
+		own, _ := f.indexes.count(ctx, i.dataFile, f.what)
 		if valueless && own.n > 0 {
 			continue
 		}
-		found, err := f.holds(ctx, i.day, i.File)
+		found, err := f.holds(ctx, i.day, i.dataFile)
 		if err == nil && found.n > 0 && !f.report.DryRun {
 			next := *f.report
 			next.Asked = slices.Clone(next.Asked)
@@ -535,7 +535,7 @@ func (f *forgetter) versions(ctx context.Context, prefix string, valueless bool)
 			if err := f.save(next); err != nil {
 				return err
 			}
-			err = f.remove(ctx, i.Name)
+			err = f.remove(ctx, i.name)
 		}
 		switch {
 		case errors.Is(err, ErrLocked):
@@ -547,8 +547,8 @@ func (f *forgetter) versions(ctx context.Context, prefix string, valueless bool)
 			if found.n == 0 {
 				f.report.NoValue += found.null
 			}
-			f.rows += i.Rows
-			f.anyValue = f.anyValue || own.null < i.Rows
+			f.rows += i.rows
+			f.anyValue = f.anyValue || own.null < i.rows
 		case !gone(err):
 			return err
 		}
@@ -557,14 +557,14 @@ func (f *forgetter) versions(ctx context.Context, prefix string, valueless bool)
 }
 
 // rewriteFile writes the records of file that are not selected to new files.
-func (f *forgetter) rewriteFile(ctx context.Context, m *Manifest, file File) ([]File, error) {
-	i, err := openFile(&section{ctx: ctx, bucket: f.bucket, name: file.Name}, file)
+func (f *forgetter) rewriteFile(ctx context.Context, m *manifest, file dataFile) ([]dataFile, error) {
+	i, err := openFile(&section{ctx: ctx, bucket: f.bucket, name: file.name}, file)
 	if err != nil {
 		return nil, err
 	}
-	t, lives := f.what.in(i.layout), f.lives[m.Day]
-	return output(ctx, f.bucket, m, i.layout.columns(), filter(rows(ctx, f.bucket, file), func(a *Archived) (bool, error) {
-		_, selected, err := t.match(a)
-		return !selected && (len(lives) == 0 || !lives[a.identity()]), err
+	t, lives := f.what.in(i.layout), f.lives[m.day]
+	return output(ctx, f.bucket, m, i.layout.columns(), filter(rows(ctx, f.bucket, file), func(a *Archived) bool {
+		_, selected := t.match(a)
+		return !selected && (len(lives) == 0 || !lives[a.identity()])
 	}))
 }

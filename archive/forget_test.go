@@ -15,6 +15,15 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
+// personColumn is a column that one person lacks.
+func personColumn[T string | int64 | float64 | bool | driver.Instant | []byte](name string, of func(n int) T) archive.Column {
+	return archive.NewColumn(name, func(r *archive.Record) (T, bool, error) {
+		var n int
+		_, _ = fmt.Sscanf(strings.TrimPrefix(r.Key, "\xff"), "user:%d:", &n)
+		return of(n), n != 9, nil
+	})
+}
+
 // people is an archive with the records of people, who are identified by columns of each type, on
 // three days. The last day was written before there were columns. A key has a person and a number;
 // some keys are not text.
@@ -29,27 +38,15 @@ func people(t *testing.T) *fakeBucket {
 
 var peopleOnce = sync.OnceValue(func() *fakeBucket {
 	b := newFake()
-	person := func(r *archive.Record) (n int) {
-		_, _ = fmt.Sscanf(strings.TrimPrefix(r.Key, "\xff"), "user:%d:", &n)
-		return n
-	}
-	column := func(name string, typ archive.ColumnType, of func(n int) any) archive.Column {
-		return archive.Column{Name: name, Type: typ, Of: func(r *archive.Record) (any, error) {
-			if n := person(r); n != 9 { // this person has no columns
-				return of(n), nil
-			}
-			return nil, nil
-		}}
-	}
 	o := &archive.WriterOptions{
 		Now: func() time.Time { return noon.AddDate(0, 0, 7) },
 		Columns: []archive.Column{
-			column("user_id", archive.Text, func(n int) any { return fmt.Sprint("u-", n) }),
-			column("number", archive.Integer, func(n int) any { return int64(n) }),
-			column("share", archive.Number, func(n int) any { return float64(n) / 4 }),
-			column("third", archive.Boolean, func(n int) any { return n == 3 }),
-			column("since", archive.Time, func(n int) any { return at(noon.AddDate(0, 0, -n)) }),
-			column("mark", archive.Bytes, func(n int) any { return []byte{0xfe, byte(n)} }),
+			personColumn("user_id", func(n int) string { return fmt.Sprint("u-", n) }),
+			personColumn("number", func(n int) int64 { return int64(n) }),
+			personColumn("share", func(n int) float64 { return float64(n) / 4 }),
+			personColumn("third", func(n int) bool { return n == 3 }),
+			personColumn("since", func(n int) driver.Instant { return at(noon.AddDate(0, 0, -n)) }),
+			personColumn("mark", func(n int) []byte { return []byte{0xfe, byte(n)} }),
 		},
 	}
 	for day := range 3 {

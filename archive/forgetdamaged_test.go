@@ -21,9 +21,9 @@ func TestForgetDamaged(t *testing.T) {
 	b := newFake()
 	w, err := archive.NewWriter(b, &archive.WriterOptions{
 		Now: func() time.Time { return noon.AddDate(0, 0, 7) },
-		Columns: []archive.Column{{Name: "n", Type: archive.Integer, Of: func(r *archive.Record) (any, error) {
-			return r.ExpiredAt.Time().UnixMilli() % 20, nil
-		}}},
+		Columns: []archive.Column{archive.NewColumn("n", func(r *archive.Record) (int64, bool, error) {
+			return r.ExpiredAt.Time().UnixMilli() % 20, true, nil
+		})},
 	})
 	ok(t, err)
 	write(t, w, batch(0, 20, 0))
@@ -60,7 +60,7 @@ func TestFlipped(t *testing.T) {
 	b := newFake()
 	w, err := archive.NewWriter(b, &archive.WriterOptions{
 		Now:     func() time.Time { return noon.AddDate(0, 0, 7) },
-		Columns: []archive.Column{{Name: "n", Type: archive.Integer, Of: func(r *archive.Record) (any, error) { return r.ExpiredAt.Time().UnixMilli() % 20, nil }}},
+		Columns: []archive.Column{archive.NewColumn("n", func(r *archive.Record) (int64, bool, error) { return r.ExpiredAt.Time().UnixMilli() % 20, true, nil })},
 	})
 	ok(t, err)
 	write(t, w, batch(0, 20, 0))
@@ -158,7 +158,7 @@ func TestForgetAnyFiles(t *testing.T) {
 		}
 		return s
 	}
-	columns := []archive.Column{{Name: "person", Type: archive.Text, Of: func(r *archive.Record) (any, error) { return string(r.Value), nil }}}
+	columns := []archive.Column{archive.NewColumn("person", func(r *archive.Record) (string, bool, error) { return string(r.Value), true, nil })}
 	for range 20 {
 		b := newFake()
 		type life struct {

@@ -21,7 +21,7 @@ import (
 //
 // opts.Bury must be g.Bury, or nil for a dry run. Harvest sets Resume, Save and Again, and Since
 // if it is zero. If the position lies in the future, by a clock that was wrong then or is now, it
-// returns a *ClockError: set Since.
+// returns an ErrClock: set Since.
 func (g *Grave) Harvest(ctx context.Context, store string, d upkeep.Harvested, p slidingttl.Policy, opts *upkeep.HarvestOptions) (*upkeep.HarvestReport, error) {
 	o := driver.Given(opts)
 	sum := sha256.Sum256([]byte(g.Source + "\x00" + store))
@@ -52,7 +52,7 @@ func (g *Grave) Harvest(ctx context.Context, store string, d upkeep.Harvested, p
 			now = o.Now()
 		}
 		if until := max(at.Since, under.Until); until > g.Writer.latest(now) {
-			return nil, &ClockError{What: "the time up to which an earlier harvest came (set Since)", Seen: until.Time(), Now: now}
+			return nil, clockError("the time up to which an earlier harvest came (set Since)", until.Time(), now)
 		}
 		o.Since = at.Since
 		if o.Bury != nil {

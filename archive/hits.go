@@ -89,8 +89,8 @@ type hit struct {
 
 // count reads the whole column that of asks for: a filter or an index that is damaged hides nothing. The
 // pages have checksums.
-func (x *indexes) count(ctx context.Context, f File, of *selector) (all hit, err error) {
-	s := &section{ctx: ctx, bucket: x.bucket, name: f.Name}
+func (x *indexes) count(ctx context.Context, f dataFile, of *selector) (all hit, err error) {
+	s := &section{ctx: ctx, bucket: x.bucket, name: f.name}
 	defer s.caught(&err)
 	i, err := x.open(s, f)
 	if err != nil {
@@ -98,7 +98,7 @@ func (x *indexes) count(ctx context.Context, f File, of *selector) (all hit, err
 	}
 	t, rows := of.in(i.layout), int64(0)
 	if t == nil {
-		all.null, rows = f.Rows, i.file.NumRows()
+		all.null, rows = f.rows, i.file.NumRows()
 	}
 	if len(of.Keys) > 0 {
 		all.keys = map[string]int64{}
@@ -132,15 +132,15 @@ func (x *indexes) count(ctx context.Context, f File, of *selector) (all hit, err
 			return all, s.blame(err)
 		}
 	}
-	if rows != f.Rows {
-		return all, s.blame(fmt.Errorf("it has %d rows instead of %d", rows, f.Rows))
+	if rows != f.rows {
+		return all, s.blame(fmt.Errorf("it has %d rows instead of %d", rows, f.rows))
 	}
 	return all, nil
 }
 
 // each calls do for each record of a file: the life it is of, its value in the column and whether that matches.
-func (x *indexes) each(ctx context.Context, f File, of *selector, do func(life identity, v parquet.Value, matches bool)) error {
-	s := &section{ctx: ctx, bucket: x.bucket, name: f.Name}
+func (x *indexes) each(ctx context.Context, f dataFile, of *selector, do func(life identity, v parquet.Value, matches bool)) error {
+	s := &section{ctx: ctx, bucket: x.bucket, name: f.name}
 	i, err := x.open(s, f)
 	if err != nil {
 		return err
@@ -150,10 +150,7 @@ func (x *indexes) each(ctx context.Context, f File, of *selector, do func(life i
 		if err != nil {
 			return err
 		}
-		v, matches, err := t.match(e.Archived)
-		if err != nil {
-			return err
-		}
+		v, matches := t.match(e.Archived)
 		do(e.id, v, matches)
 	}
 	return nil

@@ -50,13 +50,13 @@ type indexes struct {
 	kept   kept[*index]
 }
 
-func (x *indexes) open(s *section, f File) (*index, error) {
-	return x.kept.get(f.Name, func() (*index, error) { return openFile(s, f) })
+func (x *indexes) open(s *section, f dataFile) (*index, error) {
+	return x.kept.get(f.name, func() (*index, error) { return openFile(s, f) })
 }
 
 // find returns the records of a file under key.
-func (x *indexes) find(ctx context.Context, f File, key string) (found []Archived, err error) {
-	s := &section{ctx: ctx, bucket: x.bucket, name: f.Name}
+func (x *indexes) find(ctx context.Context, f dataFile, key string) (found []Archived, err error) {
+	s := &section{ctx: ctx, bucket: x.bucket, name: f.name}
 	defer s.caught(&err)
 	i, err := x.open(s, f)
 	if err != nil {

@@ -71,7 +71,7 @@ func TestLockedLeftover(t *testing.T) {
 		return name
 	}
 	repair := func(b archive.Bucket) error {
-		_, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+		_, err := archive.Repair(t.Context(), b, true, nil)
 		return err
 	}
 	merged := base.clone()

@@ -14,26 +14,25 @@ import (
 	"strings"
 )
 
-// Manifest is the files that make up a day.
-type Manifest struct {
-	Day   Day    `json:"day"`
-	Files []File `json:"files"`
-
+// manifest is the files that make up a day.
+type manifest struct {
+	day     Day
+	files   []dataFile
 	number  int             // of the last manifest file, zero for none
 	name    string          // of that file
 	older   []string        // names of the earlier manifest files
 	merged  bool            // Compact is done with its merged files
 	batches map[string]bool // marks of the batches in the merged files
-	garbage []File          // data files that do not count, or may not
+	garbage []dataFile      // data files that do not count, or may not
 	missing []string        // files that the manifest file names and that are not there
 	foreign []string        // files that engines read and that are not the archive's
-	err     error           // why Files is incomplete, nil if it is complete
+	err     error           // why files is incomplete, nil if it is complete
 }
 
-// Rows is the number of rows in the files. A life that is in two files counts twice.
-func (m *Manifest) Rows() (n int64) {
-	for _, f := range m.Files {
-		n += f.Rows
+// rows is the number of rows in the files. A life that is in two files counts twice.
+func (m *manifest) rows() (n int64) {
+	for _, f := range m.files {
+		n += f.rows
 	}
 	return n
 }
@@ -74,7 +73,7 @@ var errShifting = errors.New("the archive changed during each listing")
 // that it replaces may go, and the listing may lack both. So a listing counts only if the
 // next one shows the same manifest files. A listing may also show a manifest file but lack a
 // file that it names. That file counts as missing only if the next listing lacks it too.
-func (c *catalog) manifests(ctx context.Context, span Span) ([]Manifest, error) {
+func (c *catalog) manifests(ctx context.Context, span Span) ([]manifest, error) {
 	days, err := c.list(ctx, span)
 	if err != nil {
 		return nil, err
@@ -108,7 +107,7 @@ func (c *catalog) manifests(ctx context.Context, span Span) ([]Manifest, error) 
 }
 
 // sameManifests reports whether the last manifest file of every day is the same in both listings.
-func sameManifests(days, again map[Day]*Manifest) bool {
+func sameManifests(days, again map[Day]*manifest) bool {
 	for d, m := range again {
 		if was := days[d]; m.number != 0 && (was == nil || was.number != m.number) {
 			return false
@@ -118,10 +117,10 @@ func sameManifests(days, again map[Day]*Manifest) bool {
 }
 
 // manifest returns the manifest of one day.
-func (c *catalog) manifest(ctx context.Context, d Day) (Manifest, error) {
+func (c *catalog) manifest(ctx context.Context, d Day) (manifest, error) {
 	all, err := c.manifests(ctx, Span{d, d})
 	if err != nil || len(all) == 0 {
-		return Manifest{Day: d}, err
+		return manifest{day: d}, err
 	}
 	return all[0], nil
 }
@@ -140,8 +139,8 @@ func (c *catalog) last(ctx context.Context, d Day) (number int, err error) {
 }
 
 // list returns all files by day, and the number of each day's last manifest file.
-func (c *catalog) list(ctx context.Context, span Span) (map[Day]*Manifest, error) {
-	days := map[Day]*Manifest{}
+func (c *catalog) list(ctx context.Context, span Span) (map[Day]*manifest, error) {
+	days := map[Day]*manifest{}
 	for i, err := range c.bucket.List(ctx, span.prefix()) {
 		if err != nil {
 			return nil, err
@@ -158,7 +157,7 @@ func (c *catalog) list(ctx context.Context, span Span) (map[Day]*Manifest, error
 		}
 		m := days[d]
 		if m == nil {
-			m = &Manifest{Day: d, batches: map[string]bool{}}
+			m = &manifest{day: d, batches: map[string]bool{}}
 			days[d] = m
 		}
 		switch {
@@ -172,15 +171,15 @@ func (c *catalog) list(ctx context.Context, span Span) (map[Day]*Manifest, error
 		case isManifest:
 			m.older = append(m.older, i.Name)
 		default:
-			m.Files = append(m.Files, f)
+			m.files = append(m.files, f)
 		}
 	}
 	return days, nil
 }
 
 // resolve decides which files count. A day's fault is in its err.
-func (c *catalog) resolve(ctx context.Context, days map[Day]*Manifest) ([]Manifest, error) {
-	all := make([]Manifest, 0, len(days))
+func (c *catalog) resolve(ctx context.Context, days map[Day]*manifest) ([]manifest, error) {
+	all := make([]manifest, 0, len(days))
 	for _, d := range slices.Sorted(maps.Keys(days)) {
 		m := days[d]
 		if err := m.lost(); err != nil {
@@ -216,17 +215,17 @@ func (c *catalog) resolve(ctx context.Context, days map[Day]*Manifest) ([]Manife
 }
 
 // unknown returns m for a day of which no manifest file says which files count.
-func (m *Manifest) unknown(err error) Manifest {
-	return Manifest{Day: m.Day, number: m.number, name: m.name, garbage: m.Files, foreign: m.foreign, err: err}
+func (m *manifest) unknown(err error) manifest {
+	return manifest{day: m.day, number: m.number, name: m.name, garbage: m.files, foreign: m.foreign, err: err}
 }
 
 // lost returns an error if the last manifest file is lost: a merged file gets its own name only after the
 // manifest file that it was written for. It then makes m.number and m.name those of the lost file.
-func (m *Manifest) lost() (err error) {
-	for _, f := range m.Files {
-		if f.Merged && !f.work && f.number > m.number {
-			m.number, m.name = f.number, manifestName(m.Day, f.number)
-			err = &CorruptError{File: m.name, Err: fmt.Errorf("it gave %s its name: %w", f.Name, fs.ErrNotExist)}
+func (m *manifest) lost() (err error) {
+	for _, f := range m.files {
+		if f.merged && !f.work && f.number > m.number {
+			m.number, m.name = f.number, manifestName(m.day, f.number)
+			err = &CorruptError{File: m.name, Err: fmt.Errorf("it gave %s its name: %w", f.name, fs.ErrNotExist)}
 		}
 	}
 	return err
@@ -240,26 +239,26 @@ func (s *swap) holds(d Day) map[string]bool {
 	return holds
 }
 
-// sortOut splits Files into those that count and garbage. The files in holds count, and those of
+// sortOut splits files into those that count and garbage. The files in holds count, and those of
 // batches that are in none of them: if two processes wrote a batch, both of its files, of which one
 // may be damaged. It removes the files it finds from holds.
-func (m *Manifest) sortOut(holds map[string]bool) {
-	slices.SortFunc(m.Files, func(a, b File) int { // if a file has both names, its own comes first
-		return cmp.Or(cmp.Compare(a.own(), b.own()), -cmp.Compare(a.Name, b.Name))
+func (m *manifest) sortOut(holds map[string]bool) {
+	slices.SortFunc(m.files, func(a, b dataFile) int { // if a file has both names, its own comes first
+		return cmp.Or(cmp.Compare(a.own(), b.own()), -cmp.Compare(a.name, b.name))
 	})
-	var files []File
-	for _, f := range m.Files {
+	var files []dataFile
+	for _, f := range m.files {
 		switch {
 		case holds[f.own()]:
 			delete(holds, f.own())
 			files = append(files, f)
-		case f.Merged || m.batches[f.mark]:
+		case f.merged || m.batches[f.mark]:
 			m.garbage = append(m.garbage, f)
 		default:
 			files = append(files, f)
 		}
 	}
-	m.Files = files
+	m.files = files
 }
 
 // swap returns the content of a manifest file.

@@ -54,7 +54,7 @@ var heavy = map[string]struct {
 		}
 	}},
 	"compact values and columns of 300 KiB": {true, func(t *testing.T, b archive.Bucket) {
-		body := archive.Column{Name: "body", Type: archive.Bytes, Of: func(r *archive.Record) (any, error) { return r.Value, nil }}
+		body := archive.NewColumn("body", func(r *archive.Record) ([]byte, bool, error) { return r.Value, true, nil })
 		w, err := archive.NewWriter(b, &archive.WriterOptions{Columns: []archive.Column{body}})
 		ok(t, err)
 		for f := range 30 {
@@ -81,7 +81,7 @@ func longKey(i int) string {
 // longKeys makes n files of 100 records, each with a key and a column of 64 KiB.
 func longKeys(n int) func(*testing.T, archive.Bucket) {
 	return func(t *testing.T, b archive.Bucket) {
-		title := archive.Column{Name: "title", Type: archive.Text, Of: func(r *archive.Record) (any, error) { return r.Key, nil }}
+		title := archive.NewColumn("title", func(r *archive.Record) (string, bool, error) { return r.Key, true, nil })
 		w, err := archive.NewWriter(b, &archive.WriterOptions{Columns: []archive.Column{title}})
 		ok(t, err)
 		for f := range n {

@@ -175,11 +175,11 @@ func TestOtherVersions(t *testing.T) {
 
 // Engines that ignore the case of names would take such a column for one of the archive's own.
 func TestColumnsOfOneNameButForCase(t *testing.T) {
-	of := func(*archive.Record) (any, error) { return nil, nil }
+	of := func(*archive.Record) (string, bool, error) { return "", false, nil }
 	for _, names := range [][]string{{"Key"}, {"VALUE"}, {"Day"}, {"user", "User"}} {
 		var o archive.WriterOptions
 		for _, name := range names {
-			o.Columns = append(o.Columns, archive.Column{Name: name, Type: archive.Text, Of: of})
+			o.Columns = append(o.Columns, archive.NewColumn(name, of))
 		}
 		if _, err := archive.NewWriter(newFake(), &o); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("columns %q: %v", names, err)
@@ -201,7 +201,7 @@ func TestRetainBesideLostFile(t *testing.T) {
 	if err != nil || r.Before != archive.DayOf(at(noon.AddDate(0, 0, 1))) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := archive.NewReader(b).Manifests(t.Context(), archive.Span{To: r.Before - 1}); err != nil {
+	if _, err := archive.NewReader(b).Names(t.Context(), archive.Span{To: r.Before - 1}); err != nil {
 		t.Errorf("the days that were removed: %v", err)
 	}
 }

@@ -29,17 +29,17 @@ const (
 )
 
 // room estimates the memory that a merge needs for a file, in bytes.
-func (f *File) room() int64 {
-	if f.Size <= wholeFile {
-		return min(4*f.Size+512*f.Rows, leastRoom)
+func (f *dataFile) room() int64 {
+	if f.size <= wholeFile {
+		return min(4*f.size+512*f.rows, leastRoom)
 	}
-	return longFile + 8*min(f.Size/max(1, f.Rows), longValue)
+	return longFile + 8*min(f.size/max(1, f.rows), longValue)
 }
 
 // head is the position of a merge in a file.
 type head struct {
 	bucket Bucket
-	file   File
+	file   dataFile
 	room   int64       // for chunk
 	unpack *sync.Mutex // held while long values are unpacked, of one file at a time
 
@@ -48,7 +48,7 @@ type head struct {
 	more  func() (mergeEntry, error, bool) // reads a long file; nil: it is read anew for each chunk
 	stop  func()
 
-	columns map[string]ColumnType
+	columns map[string]*columnType
 	err     error // why it could not be opened
 }
 
@@ -66,7 +66,7 @@ func (h *head) open(ctx context.Context, check bool) error {
 	}
 	h.columns = file.layout.columns()
 	switch values, _ := file.unpacked(); {
-	case values/max(1, h.file.Rows) >= longValue:
+	case values/max(1, h.file.rows) >= longValue:
 		s.content = nil
 		h.more, h.stop = iter.Pull2(file.withoutValues(s))
 	case s.content == nil:
@@ -85,15 +85,15 @@ func (h *head) open(ctx context.Context, check bool) error {
 
 // load opens a file. It reads a small one whole.
 func (h *head) load(ctx context.Context, check bool) (*section, *index, error) {
-	s := &section{ctx: ctx, bucket: h.bucket, name: h.file.Name}
+	s := &section{ctx: ctx, bucket: h.bucket, name: h.file.name}
 	if check {
 		s.ctx = uncached.Context(ctx)
 	}
-	if h.file.Size <= wholeFile {
-		content := make([]byte, h.file.Size)
-		if n, err := s.ReadAt(content, 0); int64(n) < h.file.Size {
+	if h.file.size <= wholeFile {
+		content := make([]byte, h.file.size)
+		if n, err := s.ReadAt(content, 0); int64(n) < h.file.size {
 			if err == nil || errors.Is(err, io.EOF) {
-				err = &CorruptError{File: h.file.Name, Err: fmt.Errorf("it has %d bytes instead of %d", n, h.file.Size)}
+				err = &CorruptError{File: h.file.name, Err: fmt.Errorf("it has %d bytes instead of %d", n, h.file.size)}
 			}
 			return nil, nil, err
 		}
@@ -181,8 +181,8 @@ func (h *head) fill(s *section, file *index) error {
 			}
 		}
 	}
-	if h.row != h.file.Rows {
-		return &CorruptError{File: h.file.Name, Err: fmt.Errorf("it has %d rows instead of %d", h.row, h.file.Rows)}
+	if h.row != h.file.rows {
+		return &CorruptError{File: h.file.name, Err: fmt.Errorf("it has %d rows instead of %d", h.row, h.file.rows)}
 	}
 	return nil
 }
@@ -196,7 +196,7 @@ func (h *head) next(ctx context.Context) (e mergeEntry, ok bool, err error) {
 		e, err, ok = h.more()
 		return e, ok && err == nil, err
 	}
-	if len(h.chunk) == 0 && h.row < h.file.Rows {
+	if len(h.chunk) == 0 && h.row < h.file.rows {
 		s, file, err := h.load(ctx, false)
 		if err == nil {
 			err = h.fill(s, file)
@@ -220,7 +220,7 @@ func (h *head) close() {
 }
 
 // openHeads opens files, several at once. The error of each is in its head.
-func openHeads(ctx context.Context, b Bucket, files []File, check bool) []*head {
+func openHeads(ctx context.Context, b Bucket, files []dataFile, check bool) []*head {
 	heads := make([]*head, len(files))
 	var g errgroup.Group
 	g.SetLimit(lookups)
@@ -313,22 +313,22 @@ func (h *heads) Pop() any {
 }
 
 // choose returns the files of a day to merge next, shortest first; nil for none.
-func (m *Manifest) choose(left map[string]bool) []File {
-	var files []File
+func (m *manifest) choose(left map[string]bool) []dataFile {
+	var files []dataFile
 	unmerged := false
-	for _, f := range m.Files {
-		if left[f.Name] {
+	for _, f := range m.files {
+		if left[f.name] {
 			continue
 		}
 		files = append(files, f)
-		if !f.Merged {
+		if !f.merged {
 			unmerged = true
 		}
 	}
 	if len(files) < 2 || !unmerged && m.merged {
 		return nil
 	}
-	slices.SortStableFunc(files, func(a, b File) int { return cmp.Compare(a.Size, b.Size) })
+	slices.SortStableFunc(files, func(a, b dataFile) int { return cmp.Compare(a.size, b.size) })
 	n := 0
 	for room := int64(0); n < len(files) && (n < 2 || room <= mergeRoom); n++ {
 		room += files[n].room()

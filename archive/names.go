@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// File is a file of records, as its name and its listing describe it.
-type File struct {
-	Name   string `json:"name"`
-	Size   int64  `json:"size"`
-	Rows   int64  `json:"rows"`
-	SHA256 string `json:"sha256"` // of its bytes, in hex
-	Merged bool   `json:"merged"` // it holds several batches
+// dataFile is a file of records, as its name and its listing describe it.
+type dataFile struct {
+	name   string
+	size   int64
+	rows   int64
+	sum    string // of its bytes, in hex
+	merged bool   // it holds several batches
 
 	mark   string // of the batch in a file that is not merged
 	number int    // of the manifest file that a merged file was written for
-	work   bool   // Name is a workName
+	work   bool   // name is a workName
 	moves  bool   // it is due for another storage class
 }
 
@@ -47,11 +47,11 @@ func workName(name string) string {
 }
 
 // own returns the name that f gets once a manifest file names it.
-func (f *File) own() string {
+func (f *dataFile) own() string {
 	if !f.work {
-		return f.Name
+		return f.name
 	}
-	dir, base := path.Split(f.Name)
+	dir, base := path.Split(f.name)
 	return dir + strings.TrimPrefix(base, workPrefix) + dataSuffix
 }
 
@@ -60,8 +60,8 @@ func manifestName(d Day, number int) string {
 }
 
 // parseFile reads a data file's name, without its directory.
-func parseFile(i Info, base string) (f File, ok bool) {
-	f = File{Name: i.Name, Size: i.Size, moves: i.Moves}
+func parseFile(i Info, base string) (f dataFile, ok bool) {
+	f = dataFile{name: i.Name, size: i.Size, moves: i.Moves}
 	rest, ok := strings.CutSuffix(base, dataSuffix)
 	if !ok {
 		if rest, f.work = strings.CutPrefix(base, workPrefix); !f.work {
@@ -73,16 +73,16 @@ func parseFile(i Info, base string) (f File, ok bool) {
 		return f, false
 	}
 	var err error
-	if f.Rows, err = strconv.ParseInt(parts[2], 10, 64); err != nil {
+	if f.rows, err = strconv.ParseInt(parts[2], 10, 64); err != nil {
 		return f, false
 	}
-	f.SHA256 = parts[3]
+	f.sum = parts[3]
 	switch parts[0] + "-" {
 	case batchPrefix:
 		f.mark = parts[1]
 		return f, len(f.mark) == 32 && !f.work
 	case mergePrefix:
-		f.Merged = true
+		f.merged = true
 		f.number, err = strconv.Atoi(parts[1])
 		return f, err == nil
 	}

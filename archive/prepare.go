@@ -18,15 +18,13 @@ func (w *Writer) prepare(batch *Batch) (map[Day][]entry, error) {
 	days := map[Day][]entry{}
 	for i := range batch.Records {
 		r := &batch.Records[i]
-		a, problem, err := w.archived(r, batch.Source, driver.Floor(now))
+		a, problem := w.archived(r, batch.Source, driver.Floor(now))
 		d := DayOf(a.ExpiredAt)
 		switch {
-		case err != nil:
-			return nil, fmt.Errorf("record %d of the batch: %w", i, err)
 		case problem != nil:
 			a, d = quarantined(r, batch.Source, driver.Floor(now), problem), Quarantine
 		case a.ExpiredAt > latest:
-			return nil, &ClockError{What: fmt.Sprintf("the death of record %d of the batch", i), Seen: a.ExpiredAt.Time(), Now: now}
+			return nil, clockError(fmt.Sprintf("the death of record %d of the batch", i), a.ExpiredAt.Time(), now)
 		}
 		archived[i] = a
 		days[d] = append(days[d], entryOf(&archived[i]))
@@ -41,33 +39,33 @@ func (w *Writer) prepare(batch *Batch) (map[Day][]entry, error) {
 func (w *Writer) latest(now time.Time) driver.Instant { return driver.Ceil(now.Add(w.opts.MaxSkew)) }
 
 // archived returns r in the archive's form. For a problem, r belongs in the quarantine.
-func (w *Writer) archived(r *Record, source string, now driver.Instant) (a Archived, problem, err error) {
+func (w *Writer) archived(r *Record, source string, now driver.Instant) (a Archived, problem error) {
 	a = Archived{Record: *r, Source: source, ArchivedAt: now}
 	if err := r.check(); err != nil {
-		return a, err, nil
+		return a, err
 	}
 	a.Generation = r.generation()
 	if a.Reason == "" {
 		a.Reason = Unknown
 	}
 	for _, c := range w.opts.Columns {
-		v, err := c.Of(r)
+		v, err := c.of(r)
 		if s, ok := v.(string); ok && err == nil {
-			err = checkText("column "+c.Name, s)
+			err = checkText("column "+c.name, s)
 		}
 		if i, ok := v.(driver.Instant); ok && err == nil {
-			err = checkTime("column "+c.Name, i)
+			err = checkTime("column "+c.name, i)
 		}
 		if err != nil {
-			return a, fmt.Errorf("column %s: %w", c.Name, err), nil
+			return a, fmt.Errorf("column %s: %w", c.name, err)
 		}
-		if _, err := c.Type.value(c.Name, v); err != nil {
-			return a, nil, err
+		if v == nil {
+			continue
 		}
 		if a.Columns == nil {
 			a.Columns = map[string]any{}
 		}
-		a.Columns[c.Name] = v
+		a.Columns[c.name] = v
 	}
-	return a, nil, nil
+	return a, nil
 }

@@ -32,15 +32,15 @@ func TestQuarantine(t *testing.T) {
 	b := newFake()
 	o := &archive.WriterOptions{
 		Now: func() time.Time { return noon.AddDate(0, 0, 7) },
-		Columns: []archive.Column{{Name: "n", Type: archive.Text, Of: func(r *archive.Record) (any, error) {
+		Columns: []archive.Column{archive.NewColumn("n", func(r *archive.Record) (string, bool, error) {
 			switch string(r.Value) {
 			case "cannot be computed":
-				return nil, errors.New("it cannot be computed")
+				return "", true, errors.New("it cannot be computed")
 			case "not text":
-				return "\xff", nil
+				return "\xff", true, nil
 			}
-			return "1", nil
-		}}},
+			return "1", true, nil
+		})},
 	}
 	w, err := archive.NewWriter(b, o)
 	ok(t, err)
@@ -166,7 +166,7 @@ func TestDeathsWithoutADay(t *testing.T) {
 			grave := &archive.Grave{Writer: writer(t, b), Source: "links"}
 			ok(t, grave.Bury(t.Context(), []driver.Dead{dead}))
 		}
-		_, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+		_, err := archive.Repair(t.Context(), b, true, nil)
 		ok(t, err)
 		_, err = archive.Retain(t.Context(), b, 10, &archive.RetainOptions{Apply: true})
 		ok(t, err)

@@ -24,28 +24,28 @@ const attempts = 10
 
 // retry calls do with the manifest of a day, and again with its next one if another operation has
 // replaced the day's files meanwhile.
-func (c *catalog) retry(ctx context.Context, m Manifest, do func(context.Context, *Manifest) error) error {
+func (c *catalog) retry(ctx context.Context, m manifest, do func(context.Context, *manifest) error) error {
 	for range attempts {
 		err := do(ctx, &m)
 		if !gone(err) && !errors.Is(err, errOvertaken) {
 			return err
 		}
-		if m, err = c.manifest(ctx, m.Day); err != nil {
+		if m, err = c.manifest(ctx, m.day); err != nil {
 			return err
 		}
 	}
 	return errOvertaken
 }
 
-// Manifests returns the days in span that have a record, in order, with their files.
+// manifests returns the days in span that have a record, in order.
 // Together with an error that matches ErrCorrupt it returns the days that can be read.
-func (r *Reader) Manifests(ctx context.Context, span Span) ([]Manifest, error) {
+func (r *Reader) manifests(ctx context.Context, span Span) ([]manifest, error) {
 	all, err := r.catalog.manifests(ctx, span)
 	errs := []error{err}
-	var days []Manifest
+	var days []manifest
 	for _, m := range all {
 		errs = append(errs, m.err)
-		if len(m.Files) > 0 {
+		if len(m.files) > 0 {
 			days = append(days, m)
 		}
 	}
@@ -74,7 +74,7 @@ func (r *Reader) All(ctx context.Context, span Span) iter.Seq2[Archived, error] 
 
 // day yields the records of a day. If another operation replaces the files meanwhile, it
 // continues in the new ones after the last record it yielded.
-func (r *Reader) day(ctx context.Context, m Manifest) iter.Seq2[Archived, error] {
+func (r *Reader) day(ctx context.Context, m manifest) iter.Seq2[Archived, error] {
 	return func(yield func(Archived, error) bool) {
 		var last *identity
 		for tries := 0; ; tries++ {
@@ -82,7 +82,7 @@ func (r *Reader) day(ctx context.Context, m Manifest) iter.Seq2[Archived, error]
 			if m.err != nil && !yield(Archived{}, m.err) {
 				return
 			}
-			for a, err := range merged(ctx, openHeads(ctx, r.bucket, m.Files, false), last) {
+			for a, err := range merged(ctx, openHeads(ctx, r.bucket, m.files, false), last) {
 				if gone(err) && tries < attempts {
 					replaced = true
 					break
@@ -102,7 +102,7 @@ func (r *Reader) day(ctx context.Context, m Manifest) iter.Seq2[Archived, error]
 				return
 			}
 			var err error
-			if m, err = r.catalog.manifest(ctx, m.Day); err != nil {
+			if m, err = r.catalog.manifest(ctx, m.day); err != nil {
 				yield(Archived{}, err)
 				return
 			}

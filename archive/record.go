@@ -52,7 +52,7 @@ type Archived struct {
 	ArchivedAt driver.Instant
 
 	// Columns has the non-null values of WriterOptions.Columns, by name, each of the Go type
-	// that its ColumnType names. In the Quarantine the only column is problem.
+	// of NewColumn. In the Quarantine the only column is problem.
 	Columns map[string]any
 }
 

@@ -15,16 +15,6 @@ import (
 // magic begins and ends a Parquet file.
 const magic = "PAR1"
 
-// RepairOptions adjusts Repair. The zero value, and nil, mean the defaults.
-type RepairOptions struct {
-	Span Span
-
-	// Apply mends the days. Without it the report says what Repair would do.
-	Apply bool
-
-	Progress func(Progress) // called for each day before it is read
-}
-
 // RepairReport is what Repair found.
 type RepairReport struct {
 	Applied  bool     `json:"applied"`  // false: a dry run
@@ -53,7 +43,7 @@ func (r *RepairReport) String() string {
 }
 
 // Repair makes all rows of whole files readable after bytes were lost, or after a manifest file
-// was. It writes a manifest file that names the whole files of the day, and thereby declares the
+// was. Without apply the report says what it would do. It writes a manifest file that names the whole files of the day, and thereby declares the
 // others lost; corrupt files are removed then or by the next Compact. One of a batch that the [Bucket] may not remove yet
 // ([ErrLocked]) counts until it may. If a file is lost, Repair also
 // restores files that no longer counted and are not yet removed, since they may have its rows: it
@@ -64,14 +54,14 @@ func (r *RepairReport) String() string {
 // Repair may run beside other operations, and again. A file that is whole by its checksum stays as it is, with an
 // error, where its records are of another day or in a form that this version does not know. A day that another
 // version wrote stays as it is, with an error. So does a day of which nothing can be recognized, since it may be encrypted.
-func Repair(ctx context.Context, b Bucket, opts *RepairOptions) (*RepairReport, error) {
-	o := driver.Given(opts)
-	r := &RepairReport{Applied: o.Apply}
+func Repair(ctx context.Context, b Bucket, apply bool, w *Walk) (*RepairReport, error) {
+	o := driver.Given(w)
+	r := &RepairReport{Applied: apply}
 	c := &catalog{bucket: b}
-	err := eachDay(ctx, c, o.Span, o.Progress, func(m Manifest) error {
+	err := eachDay(ctx, c, o.Span, o.Progress, func(m manifest) error {
 		own := map[string]bool{}
-		return c.retry(ctx, m, func(ctx context.Context, m *Manifest) error {
-			found, err := NewReader(b).mend(ctx, m, o.Apply, own)
+		return c.retry(ctx, m, func(ctx context.Context, m *manifest) error {
+			found, err := NewReader(b).mend(ctx, m, apply, own)
 			if endedWell(err) {
 				r.Days += found.Days
 				r.Rows += found.Rows
@@ -87,21 +77,21 @@ func Repair(ctx context.Context, b Bucket, opts *RepairOptions) (*RepairReport, 
 
 // mend examines a day, and mends it if apply is true. It adds the copies that it makes to own, and removes those of an
 // attempt that was overtaken: they may have what is forgotten since.
-func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool, own map[string]bool) (found RepairReport, err error) {
+func (r *Reader) mend(ctx context.Context, m *manifest, apply bool, own map[string]bool) (found RepairReport, err error) {
 	found.Foreign = m.foreign
 	if errors.Is(m.err, ErrVersion) {
 		return found, m.err
 	}
 	unreadable := m.err != nil && len(m.missing) == 0 // no manifest file says what counts
 	if !unreadable {
-		if err := m.remove(ctx, r.bucket, func(f File) bool { return own[f.Name] }); err != nil && !errors.Is(err, ErrLocked) {
+		if err := m.remove(ctx, r.bucket, func(f dataFile) bool { return own[f.name] }); err != nil && !errors.Is(err, ErrLocked) {
 			return found, err
 		}
 	}
 	whole := map[string]bool{}
 	var odd error // what is wrong in files that are whole by their checksums
-	for _, f := range slices.Concat(m.Files, m.garbage) {
-		wrong, sum := r.verify(ctx, m.Day, f), error(nil)
+	for _, f := range slices.Concat(m.files, m.garbage) {
+		wrong, sum := r.verify(ctx, m.day, f), error(nil)
 		if errors.Is(wrong, ErrCorrupt) {
 			sum = checkSum(ctx, r.bucket, f)
 		}
@@ -110,51 +100,51 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool, own map[stri
 				return found, err
 			}
 		}
-		whole[f.Name] = sum == nil
-		if wrong != nil && sum == nil && slices.ContainsFunc(m.Files, func(k File) bool { return k.Name == f.Name }) {
+		whole[f.name] = sum == nil
+		if wrong != nil && sum == nil && slices.ContainsFunc(m.files, func(k dataFile) bool { return k.name == f.name }) {
 			odd = errors.Join(odd, wrong)
 		}
 	}
 	if r.unlike(ctx, m, whole) {
-		return found, &CorruptError{File: m.Day.directory(), Err: errUnlike}
+		return found, &CorruptError{File: m.day.directory(), Err: errUnlike}
 	}
 	var next change
-	var remove, again []File
+	var remove, again []dataFile
 	unsure := false // which of m.batches are lost
-	lose := func(f File, mayHold bool) {
-		found.Lost = append(found.Lost, f.Name)
-		found.Rows += f.Rows
+	lose := func(f dataFile, mayHold bool) {
+		found.Lost = append(found.Lost, f.name)
+		found.Rows += f.rows
 		unsure = unsure || mayHold
 	}
-	restore := func(is func(File) bool) (restored bool) {
+	restore := func(is func(dataFile) bool) (restored bool) {
 		for _, f := range m.garbage {
-			if whole[f.Name] && is(f) && !slices.ContainsFunc(slices.Concat(next.files, again), func(k File) bool { return k.SHA256 == f.SHA256 }) {
+			if whole[f.name] && is(f) && !slices.ContainsFunc(slices.Concat(next.files, again), func(k dataFile) bool { return k.sum == f.sum }) {
 				again = append(again, f)
-				found.Restored = append(found.Restored, f.Name)
+				found.Restored = append(found.Restored, f.name)
 				restored = true
 			}
 		}
 		return restored
 	}
-	for _, f := range m.Files {
+	for _, f := range m.files {
 		switch {
-		case whole[f.Name] && f.Merged:
+		case whole[f.name] && f.merged:
 			next.files = append(next.files, f)
-		case !whole[f.Name]:
+		case !whole[f.name]:
 			remove = append(remove, f)
-			if !copied(f, m.Files, whole) && !restore(func(g File) bool { return g.SHA256 == f.SHA256 }) {
-				lose(f, f.Merged)
+			if !copied(f, m.files, whole) && !restore(func(g dataFile) bool { return g.sum == f.sum }) {
+				lose(f, f.merged)
 			}
 		}
 	}
 	for _, name := range m.missing {
-		f, _ := parseFile(Info{Name: name}, strings.TrimPrefix(name, m.Day.directory()))
-		if !restore(func(g File) bool { return g.SHA256 == f.SHA256 }) {
+		f, _ := parseFile(Info{Name: name}, strings.TrimPrefix(name, m.day.directory()))
+		if !restore(func(g dataFile) bool { return g.sum == f.sum }) {
 			lose(f, true)
 		}
 	}
 	for _, f := range m.garbage {
-		if unreadable && !whole[f.Name] && !m.ahead(f) && !copied(f, m.garbage, whole) {
+		if unreadable && !whole[f.name] && !m.ahead(f) && !copied(f, m.garbage, whole) {
 			lose(f, true)
 		}
 	}
@@ -163,7 +153,7 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool, own map[stri
 	}
 	found.Days = 1
 	if len(found.Lost) > 0 || unreadable {
-		restore(func(File) bool { return true })
+		restore(func(dataFile) bool { return true })
 	}
 	if !apply {
 		return found, odd
@@ -172,11 +162,11 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool, own map[stri
 		switch {
 		case !unreadable || f.work: // another operation may be about to remove f, or a damaged file has its own name
 			f, err = r.copy(ctx, m, f)
-			if written(own, []File{f}); err != nil {
+			if written(own, []dataFile{f}); err != nil {
 				return found, err
 			}
 			next.files = append(next.files, f)
-		case f.Merged:
+		case f.merged:
 			next.files = append(next.files, f)
 		}
 	}
@@ -185,7 +175,7 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool, own map[stri
 	}
 	if unsure || unreadable {
 		for _, f := range m.garbage {
-			if !f.Merged && !whole[f.Name] { // it would count
+			if !f.merged && !whole[f.name] { // it would count
 				remove = append(remove, f)
 			}
 		}
@@ -194,7 +184,7 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool, own map[stri
 		return found, err
 	}
 	for _, f := range remove {
-		if err := r.bucket.Remove(ctx, f.Name); err != nil {
+		if err := r.bucket.Remove(ctx, f.name); err != nil {
 			return found, err
 		}
 	}
@@ -203,13 +193,13 @@ func (r *Reader) mend(ctx context.Context, m *Manifest, apply bool, own map[stri
 
 // copy copies a file that does not count to a name of the next manifest file's. No operation removes that
 // before the next manifest file is there, whatever it took f for.
-func (r *Reader) copy(ctx context.Context, m *Manifest, f File) (File, error) {
-	to := File{Size: f.Size, Rows: f.Rows, SHA256: f.SHA256, Merged: true, number: m.number + 1}
-	to.Name = m.nameOf(ctx, r.bucket, to)
-	from := &section{ctx: ctx, bucket: r.bucket, name: f.Name}
-	err := r.bucket.Create(ctx, m.Day.directory(), func(w io.Writer) (string, error) {
-		_, err := io.Copy(w, io.NewSectionReader(from, 0, f.Size))
-		return workName(to.Name), err
+func (r *Reader) copy(ctx context.Context, m *manifest, f dataFile) (dataFile, error) {
+	to := dataFile{size: f.size, rows: f.rows, sum: f.sum, merged: true, number: m.number + 1}
+	to.name = m.nameOf(ctx, r.bucket, to)
+	from := &section{ctx: ctx, bucket: r.bucket, name: f.name}
+	err := r.bucket.Create(ctx, m.day.directory(), func(w io.Writer) (string, error) {
+		_, err := io.Copy(w, io.NewSectionReader(from, 0, f.size))
+		return workName(to.name), err
 	})
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		err = checkLeft(ctx, r.bucket, to)
@@ -218,9 +208,9 @@ func (r *Reader) copy(ctx context.Context, m *Manifest, f File) (File, error) {
 }
 
 // copied reports whether one of files that is whole has the rows of f.
-func copied(f File, files []File, whole map[string]bool) bool {
-	return slices.ContainsFunc(files, func(g File) bool {
-		return whole[g.Name] && (g.SHA256 == f.SHA256 || !f.Merged && g.mark == f.mark)
+func copied(f dataFile, files []dataFile, whole map[string]bool) bool {
+	return slices.ContainsFunc(files, func(g dataFile) bool {
+		return whole[g.name] && (g.sum == f.sum || !f.merged && g.mark == f.mark)
 	})
 }
 
@@ -228,8 +218,8 @@ var errUnlike = errors.New("nothing of this day can be recognized: if it is encr
 
 // unlike reports whether m's files look like another program's, as encrypted ones do, rather than damaged
 // ones. Files lose their ends or some bytes, but one that began and ended as Parquet then seldom does neither.
-func (r *Reader) unlike(ctx context.Context, m *Manifest, whole map[string]bool) bool {
-	files := slices.Concat(m.Files, m.garbage)
+func (r *Reader) unlike(ctx context.Context, m *manifest, whole map[string]bool) bool {
+	files := slices.Concat(m.files, m.garbage)
 	if m.number != 0 && m.err == nil || len(m.missing) > 0 || len(files) == 0 && m.err == nil {
 		return false // its manifest file can be read
 	}
@@ -239,7 +229,7 @@ func (r *Reader) unlike(ctx context.Context, m *Manifest, whole map[string]bool)
 		return n == len(p) && (string(p) == with || string(p) == strings.Repeat("\x00", len(p))) // the bytes were lost
 	}
 	for _, f := range files {
-		if whole[f.Name] || f.Size < 2*int64(len(magic)) || begins(f.Name, magic, 0) || begins(f.Name, magic, f.Size-int64(len(magic))) {
+		if whole[f.name] || f.size < 2*int64(len(magic)) || begins(f.name, magic, 0) || begins(f.name, magic, f.size-int64(len(magic))) {
 			return false
 		}
 	}

@@ -129,7 +129,7 @@ func TestRepair(t *testing.T) {
 			}
 		}
 		before := maps.Clone(b.files)
-		dry, err := archive.Repair(t.Context(), b, nil)
+		dry, err := archive.Repair(t.Context(), b, false, nil)
 		if errors.Is(err, archive.ErrCorrupt) && (foreign(b, "day=2026-11-22") || foreign(b, "day=2026-11-23")) {
 			continue
 		}
@@ -139,7 +139,7 @@ func TestRepair(t *testing.T) {
 		if _, err := archive.NewReader(b).Verify(t.Context(), nil); dry.Days > 0 != errors.Is(err, archive.ErrCorrupt) {
 			t.Errorf("%s: verified: %v; repair finds %d days", name, err, dry.Days)
 		}
-		r, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+		r, err := archive.Repair(t.Context(), b, true, nil)
 		ok(t, err)
 		slices.Sort(r.Lost)
 		if !slices.Equal(r.Lost, lost) || fmt.Sprint(dry.Lost, dry.Restored) != fmt.Sprint(r.Lost, r.Restored) && len(lost) < 2 {
@@ -154,7 +154,7 @@ func TestRepair(t *testing.T) {
 			}
 			compact(t, b)
 		}
-		if again, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true}); err != nil || again.Days != 0 {
+		if again, err := archive.Repair(t.Context(), b, true, nil); err != nil || again.Days != 0 {
 			t.Errorf("%s, again: %+v, %v", name, again, err)
 		}
 		if _, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{dead(1, 0).Key}}, nil); err != nil {
@@ -178,7 +178,7 @@ func TestRepairFromLeftFiles(t *testing.T) {
 	}
 	maps.Copy(b.files, before.files)
 	b.files["day=2026-11-22/other.parquet"] = []byte("PAR1")
-	r, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+	r, err := archive.Repair(t.Context(), b, true, nil)
 	if err != nil || len(r.Lost) != 1 || len(r.Restored) != 2 || r.Rows != 40 || len(r.Foreign) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -249,7 +249,7 @@ func TestWriteAfterLoss(t *testing.T) {
 		} else {
 			left = nil // a cut file is found when it is read
 		}
-		_, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+		_, err := archive.Repair(t.Context(), b, true, nil)
 		ok(t, err)
 		_, err = archive.NewReader(b).Verify(t.Context(), nil)
 		ok(t, err)
@@ -296,7 +296,7 @@ func TestWriteAfterCut(t *testing.T) {
 				t.Errorf("before Repair: %v", err)
 			}
 		}
-		_, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+		_, err := archive.Repair(t.Context(), b, true, nil)
 		ok(t, err)
 		write(t, running, batch(0, 5, 0), batch(10, 15, 0), batch(15, 20, 0))
 		if got := lives(t, b); len(got) != 15 {
@@ -321,7 +321,7 @@ func TestWriteAfterMergedCut(t *testing.T) {
 			t.Errorf("before Repair: %v", err)
 		}
 	}
-	_, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+	_, err := archive.Repair(t.Context(), b, true, nil)
 	ok(t, err)
 	write(t, w, batch(0, 5, 0), batch(5, 10, 0))
 	if got := lives(t, b); len(got) != 10 {
@@ -347,7 +347,7 @@ func TestTwoCopies(t *testing.T) {
 			return err
 		},
 		"repair": func(b *fakeBucket) error {
-			r, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+			r, err := archive.Repair(t.Context(), b, true, nil)
 			if err == nil && len(r.Lost) > 0 {
 				err = fmt.Errorf("%v is lost", r.Lost)
 			}
@@ -452,7 +452,7 @@ func TestFlippedManifest(t *testing.T) {
 			t.Errorf("byte %d: %d lives are told, %v", at, n, err)
 		}
 		_, _ = archive.Compact(t.Context(), b, nil)
-		_, err = archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+		_, err = archive.Repair(t.Context(), b, true, nil)
 		if n, failed := told(b); err != nil || failed != nil || n != 10 {
 			t.Errorf("byte %d, repaired: %d lives are told, %v, %v", at, n, err, failed)
 		}
@@ -501,7 +501,7 @@ func TestRepairLostManifest(t *testing.T) {
 		if !errors.Is(err, archive.ErrCorrupt) {
 			t.Errorf("%d: forgotten, %v", lost, err)
 		}
-		r, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+		r, err := archive.Repair(t.Context(), b, true, nil)
 		if err != nil || len(r.Lost) != 0 || r.Days != 1 {
 			t.Errorf("%d: %v, %v", lost, r, err)
 		}
@@ -540,7 +540,7 @@ func TestRepairEncrypted(t *testing.T) {
 		if keys == "others" {
 			b.unreadable = before
 		}
-		r, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+		r, err := archive.Repair(t.Context(), b, true, nil)
 		if !errors.Is(err, archive.ErrCorrupt) || len(r.Lost) != 0 || r.Days != 0 {
 			t.Errorf("keys: %s: %v, %v", keys, r, err)
 		}
@@ -565,7 +565,7 @@ func TestRepairDuringFault(t *testing.T) {
 	for at, more := 1, true; more; at++ {
 		b := base.clone()
 		f := &failingRead{fakeBucket: b, left: at}
-		_, err := archive.Repair(t.Context(), f, &archive.RepairOptions{Apply: true})
+		_, err := archive.Repair(t.Context(), f, true, nil)
 		if more = f.left <= 0; more && !errors.Is(err, errBlink) {
 			t.Errorf("read %d failed: %v", at, err)
 		}
@@ -603,12 +603,12 @@ func TestRepairBothNames(t *testing.T) {
 		for kill := -1; kill < 4; kill++ {
 			b := days[name].clone()
 			if kill >= 0 {
-				if _, err := archive.Repair(t.Context(), crash(b, kill, true), &archive.RepairOptions{Apply: true}); err == nil {
+				if _, err := archive.Repair(t.Context(), crash(b, kill, true), true, nil); err == nil {
 					break
 				}
 			}
 			for range 2 {
-				r, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+				r, err := archive.Repair(t.Context(), b, true, nil)
 				if got := lives(t, b); err != nil || len(r.Lost) > 0 || len(got) != 5 {
 					t.Errorf("%s, killed at %d: %d lives are found, %v, %v", name, kill, len(got), r, err)
 				}
@@ -631,7 +631,7 @@ func TestRepairWithoutLoss(t *testing.T) {
 	if err == nil || readable(t, b)[key] {
 		t.Fatalf("it is not forgotten: %v", err)
 	}
-	r, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+	r, err := archive.Repair(t.Context(), b, true, nil)
 	if got := readable(t, b); err != nil || len(r.Lost) != 0 || got[key] || len(got) != 4 {
 		t.Errorf("%v, %v: %v", r, err, got)
 	}

@@ -23,7 +23,7 @@ type RetainOptions struct {
 	// the clock has jumped ahead, and fails.
 	Quiet bool
 
-	Progress func(Progress) // called for each day before it is read
+	Progress func(next Day, done, days int) // called for each day before it is read
 }
 
 // RetainReport is what Retain did.
@@ -52,7 +52,7 @@ const (
 
 // Retain removes the days of an archive that are older than the given number of days, at most 36,525.
 // The quarantine stays. If no record died within a month of the current time, it removes
-// nothing and returns a *ClockError: a clock that has jumped ahead must not empty an
+// nothing and returns an ErrClock: a clock that has jumped ahead must not empty an
 // archive.
 func Retain(ctx context.Context, b Bucket, days int, opts *RetainOptions) (*RetainReport, error) {
 	o := driver.Given(opts)
@@ -73,25 +73,25 @@ func Retain(ctx context.Context, b Bucket, days int, opts *RetainOptions) (*Reta
 	}
 	newest := Day(0)
 	for _, m := range all {
-		if len(m.Files) > 0 && m.Day != Quarantine {
-			newest = m.Day
+		if len(m.files) > 0 && m.day != Quarantine {
+			newest = m.day
 		}
 	}
 	if newest != 0 && today-newest > quietDays && !o.Quiet {
-		return nil, &ClockError{What: "the archive's last day", Seen: newest.Start().Time(), Now: at}
+		return nil, clockError("the archive's last day", newest.Start().Time(), at)
 	}
 	last := r.Before - 1
 	if last == 0 { // as To that is no bound, and no life is filed under it
 		last--
 	}
-	err = eachDay(ctx, c, Span{To: last}, o.Progress, func(m Manifest) error {
-		if len(m.Files) > 0 {
+	err = eachDay(ctx, c, Span{To: last}, o.Progress, func(m manifest) error {
+		if len(m.files) > 0 {
 			r.Days++
-			r.Files += len(m.Files)
-			r.Rows += m.Rows()
+			r.Files += len(m.files)
+			r.Rows += m.rows()
 		}
-		for _, f := range m.Files {
-			r.Bytes += f.Size
+		for _, f := range m.files {
+			r.Bytes += f.size
 		}
 		if !o.Apply {
 			return nil
@@ -103,12 +103,12 @@ func Retain(ctx context.Context, b Bucket, days int, opts *RetainOptions) (*Reta
 
 // drop removes a day: it commits a manifest file without files, then removes the files. That
 // manifest file stays, so that a merge still under way in another process is overtaken.
-func drop(ctx context.Context, b Bucket, c *catalog, m Manifest) (err error) {
+func drop(ctx context.Context, b Bucket, c *catalog, m manifest) (err error) {
 	for range attempts {
 		if errors.Is(m.err, ErrVersion) {
 			return m.err
 		}
-		if len(m.Files) == 0 && m.err == nil && !slices.ContainsFunc(m.garbage, m.ahead) {
+		if len(m.files) == 0 && m.err == nil && !slices.ContainsFunc(m.garbage, m.ahead) {
 			if err := sweep(ctx, b, &m, nil); err != nil {
 				return err
 			}
@@ -119,10 +119,10 @@ func drop(ctx context.Context, b Bucket, c *catalog, m Manifest) (err error) {
 			}
 			return nil
 		}
-		if err := commit(ctx, b, &m, change{marks: m.without(m.Files).marks, merged: true}); err != nil && !errors.Is(err, errOvertaken) {
+		if err := commit(ctx, b, &m, change{marks: m.without(m.files).marks, merged: true}); err != nil && !errors.Is(err, errOvertaken) {
 			return err
 		}
-		if m, err = c.manifest(ctx, m.Day); err != nil {
+		if m, err = c.manifest(ctx, m.day); err != nil {
 			return err
 		}
 	}

@@ -11,9 +11,9 @@ import (
 )
 
 // rows yields the records of a file in order.
-func rows(ctx context.Context, b Bucket, file File) iter.Seq2[Archived, error] {
+func rows(ctx context.Context, b Bucket, file dataFile) iter.Seq2[Archived, error] {
 	return func(yield func(Archived, error) bool) {
-		s := &section{ctx: ctx, bucket: b, name: file.Name}
+		s := &section{ctx: ctx, bucket: b, name: file.name}
 		i, err := openFile(s, file)
 		if err != nil {
 			yield(Archived{}, err)
@@ -21,7 +21,7 @@ func rows(ctx context.Context, b Bucket, file File) iter.Seq2[Archived, error] {
 		}
 		n := int64(0)
 		_, all := i.unpacked()
-		long := all / max(1, file.Rows) // read few records at once if they are long, to bound memory
+		long := all / max(1, file.rows) // read few records at once if they are long, to bound memory
 		for _, g := range i.file.RowGroups() {
 			for a, err := range groupRecords(s, g, i.layout, 0, min(64, 1+(256<<10)/max(1, long))) {
 				n++
@@ -30,8 +30,8 @@ func rows(ctx context.Context, b Bucket, file File) iter.Seq2[Archived, error] {
 				}
 			}
 		}
-		if n != file.Rows {
-			yield(Archived{}, &CorruptError{File: file.Name, Err: fmt.Errorf("it has %d rows instead of %d", n, file.Rows)})
+		if n != file.rows {
+			yield(Archived{}, &CorruptError{File: file.name, Err: fmt.Errorf("it has %d rows instead of %d", n, file.rows)})
 		}
 	}
 }
@@ -48,14 +48,11 @@ func (i *index) unpacked() (values, all int64) {
 }
 
 // filter yields the records for which keep is true, and all errors.
-func filter(records iter.Seq2[Archived, error], keep func(*Archived) (bool, error)) iter.Seq2[*Archived, error] {
+func filter(records iter.Seq2[Archived, error], keep func(*Archived) bool) iter.Seq2[*Archived, error] {
 	return func(yield func(*Archived, error) bool) {
 		for a, err := range records {
-			if err == nil {
-				var kept bool
-				if kept, err = keep(&a); !kept && err == nil {
-					continue
-				}
+			if err == nil && !keep(&a) {
+				continue
 			}
 			if !yield(&a, err) {
 				return

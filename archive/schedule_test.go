@@ -54,14 +54,14 @@ func TestListedBesideCompaction(t *testing.T) {
 		t.Fatalf("%d files, %d changes", len(has), len(changes))
 	}
 	listed := func(b *fakeBucket) string {
-		days, err := archive.NewReader(b).Manifests(t.Context(), archive.Span{})
+		days, err := archive.NewReader(b).Names(t.Context(), archive.Span{})
 		if err != nil {
 			return err.Error()
 		}
 		var all []byte
-		for _, m := range days {
-			for _, f := range m.Files {
-				all = append(all, has[f.Name]...)
+		for _, names := range days {
+			for _, name := range names {
+				all = append(all, has[name]...)
 			}
 		}
 		slices.Sort(all)

@@ -47,15 +47,15 @@ type layout struct {
 // ownColumn is a column that the user added.
 type ownColumn struct {
 	name string
-	typ  ColumnType
+	typ  *columnType
 	at   int
 }
 
 // newLayout returns the layout of files that have own beside the fixed columns.
-func newLayout(own map[string]ColumnType) *layout {
+func newLayout(own map[string]*columnType) *layout {
 	g := maps.Clone(fixed)
 	for name, t := range own {
-		g[name] = parquet.Optional(columnTypes[t].node)
+		g[name] = parquet.Optional(t.node)
 	}
 	l, err := layoutOf(parquet.NewSchema("record", g))
 	if err != nil {
@@ -83,7 +83,7 @@ func layoutOf(s *parquet.Schema) (*layout, error) {
 		}
 		leaf, _ := s.Lookup(path...)
 		t := typeOf(leaf.Node)
-		if len(path) > 1 || t == 0 || leaf.MaxRepetitionLevel != 0 {
+		if len(path) > 1 || t == nil || leaf.MaxRepetitionLevel != 0 {
 			return nil, fmt.Errorf("an archive has no column such as %q", path)
 		}
 		l.own = append(l.own, ownColumn{path[0], t, leaf.ColumnIndex})
@@ -93,8 +93,8 @@ func layoutOf(s *parquet.Schema) (*layout, error) {
 }
 
 // columns returns the user's columns by name.
-func (l *layout) columns() map[string]ColumnType {
-	all := map[string]ColumnType{}
+func (l *layout) columns() map[string]*columnType {
+	all := map[string]*columnType{}
 	for _, c := range l.own {
 		all[c.name] = c.typ
 	}
@@ -108,7 +108,7 @@ type cells struct {
 }
 
 // row returns a as a Parquet row, valid until c is used again. It shares the value's memory.
-func (l *layout) row(c *cells, a *Archived) (parquet.Row, error) {
+func (l *layout) row(c *cells, a *Archived) parquet.Row {
 	row := slices.Grow(c.row[:0], len(fixed)+len(l.own))[:len(fixed)+len(l.own)]
 	c.row, c.text = row, c.text[:0]
 	text := func(at int, s string) {
@@ -130,17 +130,14 @@ func (l *layout) row(c *cells, a *Archived) (parquet.Row, error) {
 	}
 	row[l.value] = parquet.ByteArrayValue(a.Value).Level(0, 0, l.value)
 	for _, c := range l.own {
-		v, err := c.typ.value(c.name, a.Columns[c.name])
-		if err != nil {
-			return nil, err
-		}
+		v := c.typ.value(a.Columns[c.name])
 		defined := 1
 		if v.IsNull() {
 			defined = 0
 		}
 		row[c.at] = v.Level(0, defined, c.at)
 	}
-	return row, nil
+	return row
 }
 
 // record decodes a row. The record has its own memory.
@@ -163,7 +160,7 @@ func (l *layout) record(row parquet.Row) (a Archived, err error) {
 			if a.Columns == nil {
 				a.Columns = map[string]any{}
 			}
-			a.Columns[c.name] = columnTypes[c.typ].decode(v)
+			a.Columns[c.name] = c.typ.decode(v)
 		}
 	}
 	return a, nil

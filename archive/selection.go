@@ -24,7 +24,7 @@ type Selection struct {
 	Prefix string
 
 	// Column is one of WriterOptions.Columns, such as user_id. Value is its value as text:
-	// an Integer or Number in decimal digits, a Time as RFC 3339, Bytes unencoded.
+	// a number in decimal digits, a time as RFC 3339, bytes unencoded.
 	Column, Value string
 }
 
@@ -77,17 +77,18 @@ func SelectionOf(all []Asked) (s Selection, err error) {
 
 // target is a Selection for the files of one layout: the values to find in one column.
 type target struct {
-	at int                                    // the column's index
-	of func(*Archived) (parquet.Value, error) // the record's value in the column
+	at int                           // the column's index
+	of func(*Archived) parquet.Value // the record's value in the column
 	is func(parquet.Value) bool
 }
 
 // match returns the value of a in the column, and whether it is one to find. Of nil: null, and false.
-func (t *target) match(a *Archived) (v parquet.Value, is bool, err error) {
-	if t != nil {
-		v, err = t.of(a)
+func (t *target) match(a *Archived) (v parquet.Value, is bool) {
+	if t == nil {
+		return v, false
 	}
-	return v, t != nil && err == nil && t.is(v), err
+	v = t.of(a)
+	return v, t.is(v)
 }
 
 // selector is a Selection with the set of its keys, encoded.
@@ -124,27 +125,24 @@ func (s *selector) in(l *layout) *target {
 		return nil
 	}
 	c := l.own[i]
-	v, err := columnTypes[c.typ].parse(s.Value)
+	v, err := c.typ.parse(s.Value)
 	if err != nil {
 		return nil
 	}
-	want, err := c.typ.value(c.name, v)
-	if err != nil {
-		return nil
-	}
-	compare := columnTypes[c.typ].node.Type().Compare
+	want := c.typ.value(v)
+	compare := c.typ.node.Type().Compare
 	// Parquet's order has NaN equal to every number.
-	nan := func(v parquet.Value) bool { return c.typ == Number && math.IsNaN(v.Double()) }
+	nan := func(v parquet.Value) bool { return c.typ == numberType && math.IsNaN(v.Double()) }
 	return &target{
 		at: c.at,
-		of: func(a *Archived) (parquet.Value, error) { return c.typ.value(c.name, a.Columns[c.name]) },
+		of: func(a *Archived) parquet.Value { return c.typ.value(a.Columns[c.name]) },
 		is: func(v parquet.Value) bool { return !v.IsNull() && compare(v, want) == 0 && nan(v) == nan(want) },
 	}
 }
 
 // keyOf returns the record's value in the key column.
-func keyOf(a *Archived) (parquet.Value, error) {
-	return parquet.ByteArrayValue([]byte(encodeKey(a.Key))), nil
+func keyOf(a *Archived) parquet.Value {
+	return parquet.ByteArrayValue([]byte(encodeKey(a.Key)))
 }
 
 // ReadKeys reads keys for a Selection, one a line, in UTF-8 with or without a byte order mark. It

@@ -67,7 +67,7 @@ func readAll(ctx context.Context, b Bucket, name string) ([]byte, error) {
 const readBuffer = 16 << 10
 
 // openFile reads a file's footer and indexes.
-func openFile(s *section, of File) (i *index, err error) {
+func openFile(s *section, of dataFile) (i *index, err error) {
 	defer func() {
 		if r := recover(); r != nil { // parquet-go trusts some numbers of a footer
 			err = s.blame(fmt.Errorf("its footer cannot be read: %v", r))
@@ -75,20 +75,20 @@ func openFile(s *section, of File) (i *index, err error) {
 	}()
 	end := &ahead{of: s}
 	for last, size := [8]byte{}, int64(readBuffer); int64(end.size) < size; size = 8 + int64(binary.LittleEndian.Uint32(last[:])) {
-		if size > max(of.Size, readBuffer) {
+		if size > max(of.size, readBuffer) {
 			return nil, s.blame(errors.New("its footer is longer than the file"))
 		}
-		*end = ahead{of: s, size: int(size), from: of.Size}
-		if _, err := end.ReadAt(nil, max(0, of.Size-size)); err != nil {
+		*end = ahead{of: s, size: int(size), from: of.size}
+		if _, err := end.ReadAt(nil, max(0, of.size-size)); err != nil {
 			return nil, s.blame(err)
 		}
-		if _, err := end.ReadAt(last[:], max(0, of.Size-8)); err != nil {
+		if _, err := end.ReadAt(last[:], max(0, of.size-8)); err != nil {
 			return nil, s.blame(err)
 		}
 	}
 	var f *parquet.File
 	for _, unchecked := range []bool{true, false} {
-		f, err = parquet.OpenFile(end, of.Size, parquet.ReadBufferSize(readBuffer), parquet.SkipPageIndex(unchecked), parquet.SkipBloomFilters(true), parquet.SkipMagicBytes(true))
+		f, err = parquet.OpenFile(end, of.size, parquet.ReadBufferSize(readBuffer), parquet.SkipPageIndex(unchecked), parquet.SkipBloomFilters(true), parquet.SkipMagicBytes(true))
 		if err == nil && unchecked {
 			err = checkFooter(f.Metadata(), of)
 		}
@@ -103,7 +103,7 @@ func openFile(s *section, of File) (i *index, err error) {
 
 // checkFooter returns an error for a footer that no writer has written. With another codec or other sizes,
 // parquet-go could take any amount of memory.
-func checkFooter(m *format.FileMetaData, of File) error {
+func checkFooter(m *format.FileMetaData, of dataFile) error {
 	rows := int64(0)
 	for _, g := range m.RowGroups {
 		rows += g.NumRows
@@ -113,16 +113,16 @@ func checkFooter(m *format.FileMetaData, of File) error {
 			switch first := cmp.Or(is.DictionaryPageOffset, is.DataPageOffset); {
 			case is.Codec != batchCodec.CompressionCodec():
 				return fmt.Errorf("column %d is packed by %v instead of %v", at, is.Codec, batchCodec)
-			case g.NumRows < 1 || g.NumRows > of.Rows || is.NumValues != g.NumRows:
-				return fmt.Errorf("column %d has %d values of %d rows of %d", at, is.NumValues, g.NumRows, of.Rows)
-			case first != end || end < 0 || is.TotalCompressedSize < 0 || max(is.TotalCompressedSize, int64(c.ColumnIndexLength), int64(c.OffsetIndexLength)) > of.Size-end:
+			case g.NumRows < 1 || g.NumRows > of.rows || is.NumValues != g.NumRows:
+				return fmt.Errorf("column %d has %d values of %d rows of %d", at, is.NumValues, g.NumRows, of.rows)
+			case first != end || end < 0 || is.TotalCompressedSize < 0 || max(is.TotalCompressedSize, int64(c.ColumnIndexLength), int64(c.OffsetIndexLength)) > of.size-end:
 				return fmt.Errorf("column %d, or its index, is not within the file", at)
 			}
 			end += is.TotalCompressedSize
 		}
 	}
-	if rows != of.Rows {
-		return fmt.Errorf("it has %d rows instead of %d", rows, of.Rows)
+	if rows != of.rows {
+		return fmt.Errorf("it has %d rows instead of %d", rows, of.rows)
 	}
 	return nil
 }

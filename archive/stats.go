@@ -37,24 +37,24 @@ func (s Stats) String() string {
 // the statistics of the days that can be read.
 func (r *Reader) Stats(ctx context.Context, span Span) (Stats, error) {
 	var s Stats
-	err := eachDay(ctx, r.catalog, span, nil, func(m Manifest) error {
+	err := eachDay(ctx, r.catalog, span, nil, func(m manifest) error {
 		s.Garbage += len(m.garbage)
-		if len(m.Files) == 0 {
+		if len(m.files) == 0 {
 			return m.err
 		}
-		if m.Day == Quarantine {
-			s.Quarantined = m.Rows()
+		if m.day == Quarantine {
+			s.Quarantined = m.rows()
 		} else {
 			if s.Days == 0 {
-				s.First = m.Day
+				s.First = m.day
 			}
-			s.Last = m.Day
+			s.Last = m.day
 			s.Days++
-			s.Rows += m.Rows()
+			s.Rows += m.rows()
 		}
-		s.Files += len(m.Files)
-		for _, f := range m.Files {
-			s.Bytes += f.Size
+		s.Files += len(m.files)
+		for _, f := range m.files {
+			s.Bytes += f.size
 		}
 		return m.err
 	})

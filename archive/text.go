@@ -14,7 +14,7 @@ import (
 
 // MarshalJSON implements json.Marshaler. The key is written as in the column key: base64: comes before
 // one that is not text. Times are RFC 3339, or null. A value that is JSON in UTF-8 is written as JSON,
-// without white space and with <, > and & escaped, and any other in base64. A Number that JSON
+// without white space and with <, > and & escaped, and any other in base64. A number that JSON
 // lacks is text: "NaN", "+Inf" or "-Inf".
 func (a Archived) MarshalJSON() ([]byte, error) {
 	columns := maps.Clone(a.Columns)

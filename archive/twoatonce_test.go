@@ -37,7 +37,7 @@ func TestTwoAtOnce(t *testing.T) {
 		return err
 	}
 	repair := func(b archive.Bucket) error {
-		_, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+		_, err := archive.Repair(t.Context(), b, true, nil)
 		return err
 	}
 	programs := map[string]func(archive.Bucket) error{
@@ -138,7 +138,7 @@ func judgeHarmed(t *testing.T, b *fakeBucket, key, name, when string, programs [
 			}
 		}
 	}
-	_, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true})
+	_, err := archive.Repair(t.Context(), b, true, nil)
 	ok(t, err)
 	if _, err := archive.NewReader(b).Verify(t.Context(), nil); err != nil {
 		t.Fatalf("%s: after Repair: %v", when, err)

@@ -9,13 +9,6 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// VerifyOptions adjusts Verify. The zero value, and nil, mean the defaults.
-type VerifyOptions struct {
-	Span Span
-
-	Progress func(Progress) // called for each day before it is read
-}
-
 // VerifyReport is what Verify found.
 type VerifyReport struct {
 	Days    int      `json:"days"`
@@ -34,20 +27,20 @@ func (r *VerifyReport) String() string {
 // and the number of records that its name gives. All its records must be of its day and in
 // order. Faults are in the report, and joined to the error, which matches ErrCorrupt. [Repair] makes
 // the rest readable.
-func (r *Reader) Verify(ctx context.Context, opts *VerifyOptions) (*VerifyReport, error) {
-	o := driver.Given(opts)
+func (r *Reader) Verify(ctx context.Context, w *Walk) (*VerifyReport, error) {
+	o := driver.Given(w)
 	report := new(VerifyReport)
-	err := eachDay(ctx, r.catalog, o.Span, o.Progress, func(m Manifest) error {
-		return r.catalog.retry(ctx, m, func(ctx context.Context, m *Manifest) error {
+	err := eachDay(ctx, r.catalog, o.Span, o.Progress, func(m manifest) error {
+		return r.catalog.retry(ctx, m, func(ctx context.Context, m *manifest) error {
 			wrong, err := r.verifyDay(ctx, m)
 			if err != nil {
 				return err
 			}
 			report.Days++
-			report.Files += len(m.Files)
-			report.Rows += m.Rows()
-			for _, f := range m.Files {
-				report.Bytes += f.Size
+			report.Files += len(m.files)
+			report.Rows += m.rows()
+			for _, f := range m.files {
+				report.Bytes += f.size
 			}
 			for _, err := range wrong {
 				report.Corrupt = append(report.Corrupt, err.Error())
@@ -64,7 +57,7 @@ func foreignFile(name string) error {
 }
 
 // verifyDay reads the files of a day, and returns what is wrong with them.
-func (r *Reader) verifyDay(ctx context.Context, m *Manifest) (wrong []error, err error) {
+func (r *Reader) verifyDay(ctx context.Context, m *manifest) (wrong []error, err error) {
 	for _, name := range m.missing {
 		wrong = append(wrong, &CorruptError{File: name, Err: fmt.Errorf("%s names it: %w", m.name, fs.ErrNotExist)})
 	}
@@ -74,8 +67,8 @@ func (r *Reader) verifyDay(ctx context.Context, m *Manifest) (wrong []error, err
 	for _, name := range m.foreign {
 		wrong = append(wrong, foreignFile(name))
 	}
-	for _, f := range m.Files {
-		switch err := r.verify(ctx, m.Day, f); {
+	for _, f := range m.files {
+		switch err := r.verify(ctx, m.day, f); {
 		case errors.Is(err, ErrCorrupt):
 			wrong = append(wrong, err)
 		case err != nil:
@@ -86,7 +79,7 @@ func (r *Reader) verifyDay(ctx context.Context, m *Manifest) (wrong []error, err
 }
 
 // verify reads a file and checks it.
-func (r *Reader) verify(ctx context.Context, d Day, f File) error {
+func (r *Reader) verify(ctx context.Context, d Day, f dataFile) error {
 	if err := checkSum(ctx, r.bucket, f); err != nil {
 		return err
 	}
@@ -98,9 +91,9 @@ func (r *Reader) verify(ctx context.Context, d Day, f File) error {
 		id := a.identity()
 		switch {
 		case last != nil && last.compare(id) >= 0:
-			return &CorruptError{File: f.Name, Err: errors.New("its records are not in order")}
+			return &CorruptError{File: f.name, Err: errors.New("its records are not in order")}
 		case d != Quarantine && DayOf(a.ExpiredAt) != d:
-			return &CorruptError{File: f.Name, Err: fmt.Errorf("it has a record of %s", DayOf(a.ExpiredAt))}
+			return &CorruptError{File: f.name, Err: fmt.Errorf("it has a record of %s", DayOf(a.ExpiredAt))}
 		}
 		last = &id
 	}

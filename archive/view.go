@@ -48,7 +48,7 @@ func (r *Reader) View(ctx context.Context, engine, root, url string, span Span) 
 	if strings.Contains("/"+root, "/day=") { // DuckDB takes the first one for the day
 		return "", &driver.InvalidError{Field: "root", Value: strconv.Quote(root), Rule: "must have no element that begins with day="}
 	}
-	days, err := r.Manifests(ctx, span)
+	days, err := r.manifests(ctx, span)
 	if err != nil {
 		return "", err
 	}
@@ -62,13 +62,13 @@ func (r *Reader) View(ctx context.Context, engine, root, url string, span Span) 
 	}
 	var files []string
 	for _, m := range days {
-		for _, f := range m.Files {
+		for _, f := range m.files {
 			switch {
-			case m.Day == Quarantine:
+			case m.day == Quarantine:
 			case f.work:
-				return "", fmt.Errorf("%s has no name of its own yet: run compact", f.Name)
+				return "", fmt.Errorf("%s has no name of its own yet: run compact", f.name)
 			default:
-				files = append(files, "    "+quoted(prefix+f.Name))
+				files = append(files, "    "+quoted(prefix+f.name))
 			}
 		}
 	}

@@ -71,9 +71,9 @@ func NewWriter(b Bucket, opts *WriterOptions) (*Writer, error) {
 	if w.opts.Now == nil {
 		w.opts.Now = time.Now
 	}
-	own := map[string]ColumnType{}
+	own := map[string]*columnType{}
 	for _, c := range w.opts.Columns {
-		own[c.Name] = c.Type
+		own[c.name] = c.typ
 	}
 	w.layout = newLayout(own)
 	return w, nil
@@ -90,8 +90,7 @@ type tally struct{ records, bytes, quarantined, failures atomic.Uint64 }
 // like other records.
 //
 // After an error some days of the batch may be in the archive: hand it over again. Errors
-// before anything is written: *driver.InvalidError for a batch without a source or a column
-// of a wrong type, and *ClockError. A batch that the archive had is a *CorruptError while its file is
+// before anything is written: *driver.InvalidError for a batch without a source, and ErrClock. A batch that the archive had is a *CorruptError while its file is
 // damaged or a file of its day is missing: run [Repair]. Other errors are the Bucket's.
 func (w *Writer) Write(ctx context.Context, batch Batch) error {
 	return w.write(ctx, batch, new(tally))
@@ -125,7 +124,7 @@ func (w *Writer) writeDay(ctx context.Context, day Day, records []entry, counts 
 	}
 	l := w.layout
 	if day == Quarantine {
-		l = newLayout(map[string]ColumnType{colProblem: Text})
+		l = newLayout(map[string]*columnType{colProblem: textType})
 	}
 	size := 0
 	err = w.bucket.Create(ctx, day.directory(), func(to io.Writer) (string, error) {
@@ -166,10 +165,10 @@ func (w *Writer) writeDay(ctx context.Context, day Day, records []entry, counts 
 
 // checkSum is checkSum that believes what it has said of a merged file, for a minute and ten times as long as the
 // reading took: a source that reads its stream again hands over a day's batches one after the other.
-func (w *Writer) checkSum(ctx context.Context, f File) error {
+func (w *Writer) checkSum(ctx context.Context, f dataFile) error {
 	began := time.Now()
 	w.mu.Lock()
-	sound := f.Merged && began.Before(w.summed[f.Name])
+	sound := f.merged && began.Before(w.summed[f.name])
 	w.mu.Unlock()
 	if sound {
 		return nil
@@ -180,8 +179,8 @@ func (w *Writer) checkSum(ctx context.Context, f File) error {
 	if len(w.summed) >= keptDays {
 		clear(w.summed)
 	}
-	if delete(w.summed, f.Name); err == nil && f.Merged {
-		w.summed[f.Name] = time.Now().Add(time.Minute + 10*time.Since(began))
+	if delete(w.summed, f.name); err == nil && f.merged {
+		w.summed[f.name] = time.Now().Add(time.Minute + 10*time.Since(began))
 	}
 	return err
 }
@@ -203,7 +202,7 @@ func (w *Writer) has(ctx context.Context, day Day, mark string) (has bool, numbe
 	if err != nil {
 		return false, 0, err
 	}
-	err = w.catalog.retry(ctx, m, func(ctx context.Context, m *Manifest) error {
+	err = w.catalog.retry(ctx, m, func(ctx context.Context, m *manifest) error {
 		has, err = w.ask(ctx, m, mark)
 		number = m.number
 		return err
@@ -212,16 +211,16 @@ func (w *Writer) has(ctx context.Context, day Day, mark string) (has bool, numbe
 }
 
 // ask is has by a manifest, which it keeps.
-func (w *Writer) ask(ctx context.Context, m *Manifest, mark string) (bool, error) {
-	if err := syncDay(w.bucket, m.Day); err != nil {
+func (w *Writer) ask(ctx context.Context, m *manifest, mark string) (bool, error) {
+	if err := syncDay(w.bucket, m.day); err != nil {
 		return false, err
 	}
 	var damaged error
-	for _, f := range m.Files {
-		if f.Merged && m.batches[mark] || !f.Merged && f.mark == mark { // no name says into which file it was merged
+	for _, f := range m.files {
+		if f.merged && m.batches[mark] || !f.merged && f.mark == mark { // no name says into which file it was merged
 			err := w.checkSum(ctx, f)
 			switch {
-			case err == nil && !f.Merged:
+			case err == nil && !f.merged:
 				return true, nil
 			case err == nil:
 			case !errors.Is(err, ErrCorrupt):
@@ -242,8 +241,8 @@ func (w *Writer) ask(ctx context.Context, m *Manifest, mark string) (bool, error
 	}
 	batches := map[string]bool{}
 	maps.Copy(batches, m.batches)
-	for _, f := range m.Files {
-		if !f.Merged {
+	for _, f := range m.files {
+		if !f.merged {
 			batches[f.mark] = true
 		}
 	}
@@ -252,6 +251,6 @@ func (w *Writer) ask(ctx context.Context, m *Manifest, mark string) (bool, error
 	if len(w.known) >= keptDays {
 		clear(w.known)
 	}
-	w.known[m.Day] = known{batches, m.number}
+	w.known[m.day] = known{batches, m.number}
 	return batches[mark], nil
 }

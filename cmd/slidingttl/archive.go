@@ -46,9 +46,9 @@ func overDays(c *cobra.Command, op func(c *cobra.Command, b archive.Bucket, days
 }
 
 // days shows the progress of an operation over days, if there is a terminal.
-func (a *app) days(what string) func(archive.Progress) {
-	return func(p archive.Progress) {
-		if a.line(fmt.Sprintf("%s: %s, %d of %d days", what, p.Day, p.Done, p.Days)); p.Done == p.Days {
+func (a *app) days(what string) func(next archive.Day, done, days int) {
+	return func(next archive.Day, done, days int) {
+		if a.line(fmt.Sprintf("%s: %s, %d of %d days", what, next, done, days)); done == days {
 			a.line("")
 		}
 	}

@@ -34,7 +34,7 @@ With --keep-days it then removes older days, also if a file of a day is corrupt 
 dry run unless --apply is given.`,
 		Example: `  slidingttl archive compact /var/lib/links/archive --to 2026-11-21 --keep-days 400 --apply`,
 	}, func(c *cobra.Command, b archive.Bucket, span archive.Span, args []string) error {
-		r, err := archive.Compact(c.Context(), b, &archive.CompactOptions{Span: span, Progress: a.days("compact")})
+		r, err := archive.Compact(c.Context(), b, &archive.Walk{Span: span, Progress: a.days("compact")})
 		if r != nil {
 			err = errors.Join(err, a.print(r))
 		}
@@ -82,7 +82,7 @@ func (a *app) archiveVerify() *cobra.Command {
 		Use:   "verify ARCHIVE",
 		Short: "Read every byte of an archive, and report what differs from what was written",
 	}, func(c *cobra.Command, b archive.Bucket, span archive.Span, args []string) error {
-		r, err := archive.NewReader(b).Verify(c.Context(), &archive.VerifyOptions{Span: span, Progress: a.days("verify")})
+		r, err := archive.NewReader(b).Verify(c.Context(), &archive.Walk{Span: span, Progress: a.days("verify")})
 		return errors.Join(err, a.print(r))
 	})
 }
@@ -97,7 +97,7 @@ the whole ones, and declares the others lost. If a file is lost, files that no l
 again, because they may have its rows: run forget again for what was forgotten since, then compact.
 Copy damaged files first if you want to keep them: they are removed.`,
 	}, func(c *cobra.Command, b archive.Bucket, span archive.Span, args []string) error {
-		r, err := archive.Repair(c.Context(), b, &archive.RepairOptions{Span: span, Apply: apply, Progress: a.days("repair")})
+		r, err := archive.Repair(c.Context(), b, apply, &archive.Walk{Span: span, Progress: a.days("repair")})
 		return errors.Join(err, a.print(r))
 	})
 	c.Flags().BoolVar(&apply, "apply", false, "mend the days; without it nothing is written")

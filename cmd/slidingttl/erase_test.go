@@ -526,7 +526,7 @@ func TestEraseCheckElsewhere(t *testing.T) {
 func TestForgetLastValue(t *testing.T) {
 	dir := t.TempDir()
 	b, report := must(archive.OpenDirectory(filepath.Join(dir, "archive")))(t), filepath.Join(dir, "r.json")
-	for _, columns := range [][]archive.Column{nil, {{Name: "u", Type: archive.Text, Of: func(*archive.Record) (any, error) { return "4711", nil }}}} {
+	for _, columns := range [][]archive.Column{nil, {archive.NewColumn("u", func(*archive.Record) (string, bool, error) { return "4711", true, nil })}} {
 		w := must(archive.NewWriter(b, &archive.WriterOptions{Columns: columns}))(t)
 		record := archive.Record{Key: fmt.Sprint("user:", len(columns)), ExpiredAt: driver.Floor(time.Now().Add(-time.Hour))}
 		if err := w.Write(t.Context(), archive.Batch{Source: "a", Records: []archive.Record{record}}); err != nil {

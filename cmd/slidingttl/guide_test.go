@@ -79,11 +79,11 @@ func TestArchiveGuide(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := archive.NewWriter(b, &archive.WriterOptions{Columns: []archive.Column{{Name: "user_id", Type: archive.Text, Of: func(r *archive.Record) (any, error) {
+		w, err := archive.NewWriter(b, &archive.WriterOptions{Columns: []archive.Column{archive.NewColumn("user_id", func(r *archive.Record) (string, bool, error) {
 			var link struct{ User string }
 			err := json.Unmarshal(r.Value, &link)
-			return link.User, err
-		}}}})
+			return link.User, true, err
+		})}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,13 +29,13 @@ func duck(t *testing.T) *sql.DB {
 }
 
 // owner is a column of the value's, null where it is not JSON.
-var owner = archive.Column{Name: "user_id", Type: archive.Text, Of: func(r *archive.Record) (any, error) {
+var owner = archive.NewColumn("user_id", func(r *archive.Record) (string, bool, error) {
 	var v struct{ Owner string }
 	if r.Format != "json" || json.Unmarshal(r.Value, &v) != nil {
-		return nil, nil
+		return "", false, nil
 	}
-	return v.Owner, nil
-}}
+	return v.Owner, true, nil
+})
 
 // key is what DuckDB reads as a key.
 func key(text string) string {
@@ -130,16 +130,17 @@ func TestDuckDBAgrees(t *testing.T) {
 // DuckDB reads a column of each type as what it is, before and after compaction.
 func TestDuckDBColumns(t *testing.T) {
 	columns := []struct {
+		name     string
 		column   archive.Column
 		typ, val string // as DuckDB says
 	}{
-		{archive.Column{Name: "text", Type: archive.Text, Of: value("seven")}, "VARCHAR", "seven"},
-		{archive.Column{Name: "integer", Type: archive.Integer, Of: value(int64(-7))}, "BIGINT", "-7"},
-		{archive.Column{Name: "number", Type: archive.Number, Of: value(7.5)}, "DOUBLE", "7.5"},
-		{archive.Column{Name: "boolean", Type: archive.Boolean, Of: value(true)}, "BOOLEAN", "true"},
-		{archive.Column{Name: "time", Type: archive.Time, Of: value(driver.Floor(noon))}, "TIMESTAMP WITH TIME ZONE", "2026-11-22 12:00:00+00"},
-		{archive.Column{Name: "bytes", Type: archive.Bytes, Of: value([]byte("\xff7"))}, "BLOB", `\xFF7`},
-		{archive.Column{Name: "none", Type: archive.Integer, Of: value(nil)}, "BIGINT", "<nil>"},
+		{"text", archive.NewColumn("text", value("seven")), "VARCHAR", "seven"},
+		{"integer", archive.NewColumn("integer", value(int64(-7))), "BIGINT", "-7"},
+		{"number", archive.NewColumn("number", value(7.5)), "DOUBLE", "7.5"},
+		{"boolean", archive.NewColumn("boolean", value(true)), "BOOLEAN", "true"},
+		{"time", archive.NewColumn("time", value(driver.Floor(noon))), "TIMESTAMP WITH TIME ZONE", "2026-11-22 12:00:00+00"},
+		{"bytes", archive.NewColumn("bytes", value([]byte("\xff7"))), "BLOB", `\xFF7`},
+		{"none", archive.NewColumn("none", func(*archive.Record) (int64, bool, error) { return 0, false, nil }), "BIGINT", "<nil>"},
 	}
 	path := t.TempDir()
 	b, err := archive.OpenDirectory(path)
@@ -161,16 +162,16 @@ func TestDuckDBColumns(t *testing.T) {
 			var typ string
 			var val *string
 			var n int
-			query := fmt.Sprintf(`SELECT typeof("%[1]s"), "%[1]s"::VARCHAR, count(*) FROM read_parquet('%[2]s/day=*/*.parquet') GROUP BY ALL`, c.column.Name, path)
+			query := fmt.Sprintf(`SELECT typeof("%[1]s"), "%[1]s"::VARCHAR, count(*) FROM read_parquet('%[2]s/day=*/*.parquet') GROUP BY ALL`, c.name, path)
 			if err := db.QueryRowContext(t.Context(), query).Scan(&typ, &val, &n); err != nil {
-				t.Fatal(c.column.Name, err)
+				t.Fatal(c.name, err)
 			}
 			got := "<nil>"
 			if val != nil {
 				got = *val
 			}
 			if typ != c.typ || got != c.val || n < 551 {
-				t.Errorf("%s: %s %s in %d rows; want %s %s", c.column.Name, typ, got, n, c.typ, c.val)
+				t.Errorf("%s: %s %s in %d rows; want %s %s", c.name, typ, got, n, c.typ, c.val)
 			}
 		}
 		if _, err := archive.Compact(t.Context(), b, nil); err != nil {
@@ -180,6 +181,6 @@ func TestDuckDBColumns(t *testing.T) {
 }
 
 // value is a column of one value.
-func value(v any) func(*archive.Record) (any, error) {
-	return func(*archive.Record) (any, error) { return v, nil }
+func value[T string | int64 | float64 | bool | driver.Instant | []byte](v T) func(*archive.Record) (T, bool, error) {
+	return func(*archive.Record) (T, bool, error) { return v, true, nil }
 }

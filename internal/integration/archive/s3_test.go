@@ -312,7 +312,7 @@ func TestDamagedEncrypted(t *testing.T) {
 		}
 		before := objects()
 		service.other.Store(true)
-		if r, err := archive.Repair(t.Context(), bucketOf(t, c, name, options), &archive.RepairOptions{Apply: true}); err == nil || r.Days != 0 || !reflect.DeepEqual(objects(), before) {
+		if r, err := archive.Repair(t.Context(), bucketOf(t, c, name, options), true, nil); err == nil || r.Days != 0 || !reflect.DeepEqual(objects(), before) {
 			t.Errorf("%s: with other keys: %v, %v", how, r, err)
 		}
 		service.other.Store(false)
@@ -350,7 +350,7 @@ func TestDamagedEncrypted(t *testing.T) {
 		if r, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{dead(0, 2).Key}}, nil); !errors.Is(err, archive.ErrCorrupt) || r.Records != 2 {
 			t.Errorf("%s: forgotten: %v, %v", how, r, err)
 		}
-		if r, err := archive.Repair(t.Context(), b, &archive.RepairOptions{Apply: true}); err != nil || !reflect.DeepEqual(r.Lost, []string{damaged}) {
+		if r, err := archive.Repair(t.Context(), b, true, nil); err != nil || !reflect.DeepEqual(r.Lost, []string{damaged}) {
 			t.Errorf("%s: repaired: %v, %v", how, r, err)
 		}
 		if got := read(t, b); len(got) != 349 {
@@ -385,7 +385,7 @@ func TestEncryptedByClient(t *testing.T) {
 	if _, err := archive.NewReader(plain).Verify(t.Context(), nil); err == nil || errors.Is(err, archive.ErrCorrupt) {
 		t.Errorf("without keys the archive is verified: %v", err)
 	}
-	if r, err := archive.Repair(t.Context(), plain, &archive.RepairOptions{Apply: true}); err == nil || errors.Is(err, archive.ErrCorrupt) || r.Days != 0 {
+	if r, err := archive.Repair(t.Context(), plain, true, nil); err == nil || errors.Is(err, archive.ErrCorrupt) || r.Days != 0 {
 		t.Errorf("without keys the archive is repaired: %v, %v", r, err)
 	}
 	if _, err := archive.NewReader(b).Verify(t.Context(), nil); err != nil {
