@@ -44,8 +44,8 @@
 //   - Unimplemented for a method whose name does not begin with a slash, which no client of
 //     gRPC sends
 //   - Canceled and DeadlineExceeded for the errors of its context
-//   - Internal for session.ErrHeaderSent, session.ErrNoMiddleware and a
-//     *session.DataError
+//   - Internal for session.ErrHeaderSent, session.ErrNoMiddleware and
+//     session.ErrData
 //   - Unknown for a *session.Error that matches slidingttl.ErrAmbiguous: the write may have landed, and
 //     clients make a call again that was Unavailable
 //   - Unavailable for any other *session.Error, which says that the store failed

@@ -27,7 +27,6 @@ func (f *failure) GRPCStatus() *status.Status { return status.New(f.code, f.text
 // withStatus returns err with its status, if it is one of the session manager's.
 func withStatus(err error) error {
 	var (
-		data   *session.DataError
 		own    *session.Error
 		status interface{ GRPCStatus() *status.Status }
 	)
@@ -52,7 +51,7 @@ func withStatus(err error) error {
 		return &failure{err, codes.Canceled, "canceled"}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &failure{err, codes.DeadlineExceeded, "deadline exceeded"}
-	case errors.Is(err, session.ErrHeaderSent), errors.Is(err, session.ErrNoMiddleware), errors.As(err, &data):
+	case errors.Is(err, session.ErrHeaderSent), errors.Is(err, session.ErrNoMiddleware), errors.Is(err, session.ErrData):
 		return &failure{err, codes.Internal, "session error"}
 	}
 	return err

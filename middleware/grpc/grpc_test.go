@@ -124,7 +124,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("an interceptor saw %v, want %v", seen, tt.is)
 		}
 	}
-	s.unary = func(context.Context) (string, error) { return "", &session.DataError{Op: "decode", Err: own} }
+	s.unary = func(context.Context) (string, error) { return "", fmt.Errorf("%w: %w", session.ErrData, own) }
 	if got := s.overGRPC("do", ""); got.code != codes.Internal {
 		t.Errorf("data that does not decode: %+v", got)
 	}

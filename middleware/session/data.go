@@ -49,7 +49,7 @@ func decode[T any](data []byte, v *T) error {
 	if err := json.Unmarshal(data, v); err != nil {
 		var zero T
 		*v = zero
-		return &DataError{Op: "decode", Err: err}
+		return &dataError{"decode", err}
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func (m *Manager[T]) apply(was json.RawMessage, f func(*T) error) (T, json.RawMe
 	}
 	encoded, err := json.Marshal(data)
 	if err != nil {
-		return zero, nil, &DataError{Op: "encode", Err: err}
+		return zero, nil, &dataError{"encode", err}
 	}
 	if len(was) == 0 {
 		was, _ = json.Marshal(zero) // which New has seen to encode

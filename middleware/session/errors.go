@@ -22,6 +22,10 @@ var (
 	// too late for the header to say that the answer is one visitor's own.
 	ErrHeaderSent = errors.New("session: the response has begun")
 
+	// ErrData says that the data of a session does not encode or decode as T. The error wraps
+	// encoding/json's too.
+	ErrData = errors.New("session: data of another form")
+
 	// ErrInsecure says that InsecureLocalhost refuses a request from or for another host,
 	// or by a proxy.
 	ErrInsecure = errors.New("session: InsecureLocalhost serves requests from and for localhost only")
@@ -69,24 +73,23 @@ func theirs[T any](f func(*T) error) func(*T) error {
 	}
 }
 
-// DataError says that the data of a session does not encode or decode as T.
-type DataError struct {
-	Op  string // "encode" or "decode"
-	Err error
+// dataError is an ErrData.
+type dataError struct {
+	op  string // "encode" or "decode"
+	err error
 }
 
-// Error implements error. Its text has nothing of the data, which Err's may have.
-func (e *DataError) Error() string {
-	why := fmt.Sprintf("%T", e.Err)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](e.Err); ok {
+// Error has nothing of the data, which the text of err may have.
+func (e *dataError) Error() string {
+	why := fmt.Sprintf("%T", e.err)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](e.err); ok {
 		why = fmt.Sprintf("field %q is no %v", wrong.Field, wrong.Type)
-	} else if wrong, ok := errors.AsType[*json.UnsupportedTypeError](e.Err); ok {
+	} else if wrong, ok := errors.AsType[*json.UnsupportedTypeError](e.err); ok {
 		why = wrong.Error()
-	} else if wrong, ok := errors.AsType[*json.SyntaxError](e.Err); ok {
+	} else if wrong, ok := errors.AsType[*json.SyntaxError](e.err); ok {
 		why = fmt.Sprintf("no JSON at byte %d", wrong.Offset)
 	}
-	return fmt.Sprintf("session: %s data: %s", e.Op, why)
+	return fmt.Sprintf("session: %s data: %s", e.op, why)
 }
 
-// Unwrap returns encoding/json's error.
-func (e *DataError) Unwrap() error { return e.Err }
+func (e *dataError) Unwrap() []error { return []error{ErrData, e.err} }

@@ -82,7 +82,7 @@ func (m *Manager[T]) session(now *current[T]) Session[T] {
 // A visitor without a session gets an anonymous one, and its cookie, if f makes of
 // the zero T something else.
 //
-// Errors: ErrEnded, ErrHeaderSent, *DataError, one that matches
+// Errors: ErrEnded, ErrHeaderSent, ErrData, one that matches
 // slidingttl.ErrInvalid where the data is over Options.MaxData, the store's. None of
 // them leaves a change but the store's slidingttl.ErrAmbiguous, which may.
 func (m *Manager[T]) Update(ctx context.Context, f func(*T) error) (err error) {

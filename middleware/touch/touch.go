@@ -13,25 +13,10 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Keeper is what touches records: a *slidingttl.Store of any type.
-type Keeper interface {
-	Keep(ctx context.Context, key string) error
-}
-
-// Key returns the key of the record that a request accesses; "" if none. It is called after
-// the handler, so that it can use the path values of a ServeMux under the middleware, if
-// the handlers between pass on the same request.
-type Key func(*http.Request) string
-
-// PathValue is a Key that takes the wildcard of that name from the pattern. A middleware that hands on another
+// PathValue returns a key for New: the wildcard of that name in the pattern. A middleware that hands on another
 // request, as sessions do, stands around this one: sessions.Middleware(mux) with touches.Middleware within the mux.
-func PathValue(name string) Key {
+func PathValue(name string) func(*http.Request) string {
 	return func(r *http.Request) string { return r.PathValue(name) }
-}
-
-// Header is a Key that takes the request's header of that name.
-func Header(name string) Key {
-	return func(r *http.Request) string { return r.Header.Get(name) }
 }
 
 // Options adjusts a Toucher. The zero value, and a nil pointer, mean the defaults.
@@ -66,8 +51,10 @@ const (
 
 // Toucher touches records after requests for them. It is safe for concurrent use.
 type Toucher struct {
-	store Keeper
-	key   Key
+	store interface {
+		Keep(ctx context.Context, key string) error
+	}
+	key   func(*http.Request) string
 	opts  Options
 	free  chan struct{} // a token for each touch in the background
 	hooks driver.Hooks
@@ -80,8 +67,14 @@ type Toucher struct {
 	giveUp context.CancelFunc
 }
 
-// New returns a Toucher for the records of store. opts may be nil; it is copied.
-func New(store Keeper, key Key, opts *Options) (*Toucher, error) {
+// New returns a Toucher for the records of store, a [slidingttl.Store] of any type. opts may be nil; it is copied.
+//
+// key returns the key of the record that a request accesses; "" if none. It is called after
+// the handler, so that it can use the path values of a ServeMux under the middleware, if
+// the handlers between pass on the same request.
+func New(store interface {
+	Keep(ctx context.Context, key string) error
+}, key func(*http.Request) string, opts *Options) (*Toucher, error) {
 	t := &Toucher{store: store, key: key}
 	if opts != nil {
 		t.opts = *opts

@@ -116,6 +116,8 @@ func (s *slow) Keep(ctx context.Context, key string) error {
 	}
 }
 
+func byHeader(r *http.Request) string { return r.Header.Get("Key") }
+
 func serve(t *touch.Toucher, key string) {
 	r := httptest.NewRequest("GET", "/", nil)
 	r.Header.Set("Key", key)
@@ -127,7 +129,7 @@ func serve(t *touch.Toucher, key string) {
 func TestBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{release: make(chan struct{})}
-		touches, err := touch.New(store, touch.Header("Key"), &touch.Options{Workers: 2})
+		touches, err := touch.New(store, byHeader, &touch.Options{Workers: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +171,7 @@ func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{release: make(chan struct{})}
 		var failed error
-		touches, err := touch.New(store, touch.Header("Key"), &touch.Options{
+		touches, err := touch.New(store, byHeader, &touch.Options{
 			Wait: true, Timeout: time.Minute, OnError: func(_ context.Context, err error) { failed = err },
 		})
 		if err != nil {
@@ -186,7 +188,7 @@ func TestWait(t *testing.T) {
 func TestCloseGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{release: make(chan struct{})}
-		touches, err := touch.New(store, touch.Header("Key"), &touch.Options{Timeout: time.Hour})
+		touches, err := touch.New(store, byHeader, &touch.Options{Timeout: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +223,7 @@ func TestHookThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)
-		touches, err := touch.New(&slow{release: make(chan struct{})}, touch.Header("Key"), &touch.Options{
+		touches, err := touch.New(&slow{release: make(chan struct{})}, byHeader, &touch.Options{
 			Timeout: time.Minute, OnError: func(context.Context, error) { <-release },
 		})
 		if err != nil {
@@ -239,7 +241,7 @@ func TestHookThatHangs(t *testing.T) {
 // TestHookThatPanics: the process continues, and Close tells of it.
 func TestHookThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		touches, err := touch.New(&slow{release: make(chan struct{})}, touch.Header("Key"), &touch.Options{
+		touches, err := touch.New(&slow{release: make(chan struct{})}, byHeader, &touch.Options{
 			Timeout: time.Minute, OnError: func(context.Context, error) { panic("oh") },
 		})
 		if err != nil {
@@ -256,7 +258,7 @@ func TestHookThatPanics(t *testing.T) {
 
 func TestPanic(t *testing.T) {
 	store := &slow{release: make(chan struct{})}
-	touches, err := touch.New(store, touch.Header("Key"), nil)
+	touches, err := touch.New(store, byHeader, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +275,7 @@ func TestPanic(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	store, key := &slow{}, touch.Header("Key")
+	store, key := &slow{}, byHeader
 	for field, f := range map[string]func() (*touch.Toucher, error){
 		"store":            func() (*touch.Toucher, error) { return touch.New(nil, key, nil) },
 		"key":              func() (*touch.Toucher, error) { return touch.New(store, nil, nil) },
