@@ -308,3 +308,27 @@ func TestLateTouchIsGivenUp(t *testing.T) {
 		t.Errorf("error %v, want one that says that the touch was given up", err)
 	}
 }
+
+// A create that was answered does not wait for the read that was sent with it.
+func TestReadBesideIsSilent(t *testing.T) {
+	for name, call := range map[string]func(context.Context, *Driver[session]) error{
+		"Insert": func(ctx context.Context, d *Driver[session]) error {
+			_, err := d.Insert(ctx, "new", session{}, lasting(time.Hour), base)
+			return err
+		},
+		"Upsert": func(ctx context.Context, d *Driver[session]) error {
+			plan := func(*driver.Meta) (driver.Life, error) { return lasting(time.Hour), nil }
+			_, err := d.Upsert(ctx, "new", session{}, nil, plan, base)
+			return err
+		},
+	} {
+		f := open[session](t, &Options{Retain: time.Hour})
+		f.inject(t, cosmostest.Fault{Ops: []cosmostest.Op{cosmostest.OpRead}, Silence: true, Count: 1000})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		if err := call(ctx, f.Driver); err != nil || ctx.Err() != nil {
+			t.Errorf("%s: %v; its context: %v", name, err, ctx.Err())
+		}
+		cancel()
+		f.account.ClearFaults()
+	}
+}

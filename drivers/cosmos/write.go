@@ -3,11 +3,15 @@ package cosmos
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
+
+// patience is how long a create that has ended waits for the read that was sent with it.
+const patience = 100 * time.Millisecond
 
 // Insert implements driver.Driver, with one create. Over a dead item that still exists it needs a
 // read and a replacement too. With Options.Retain there are many such items, so the read is sent
@@ -52,15 +56,19 @@ func (d *Driver[T]) insert(ctx context.Context, key string, v T, life driver.Lif
 	if beside {
 		found := make(chan stored, 1)
 		w.beside = found
+		reading, stop := context.WithCancel(d.withKey(ctx, k))
 		go func() {
 			defer close(found)
-			if s, err := d.readForWrite(d.withKey(ctx, k), k); err == nil { // a later call reports the error
+			if s, err := d.readForWrite(reading, k); err == nil { // a later call reports the error
 				found <- s
 			}
 		}()
 		defer func() {
+			// To stop it at once would mostly close a connection whose answer is about to arrive.
+			defer time.AfterFunc(patience, stop).Stop()
 			for range found {
 			}
+			stop()
 		}()
 	}
 	etag, err := d.carryOut(ctx, &w, now)

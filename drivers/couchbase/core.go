@@ -80,6 +80,23 @@ func (p pending) wait(ctx context.Context) (gocb.Cas, error) {
 	return gocb.Cas(o.cas), p.place.outOfReach(written(ctx, o.err), p.place.body && errors.As(o.err, &sub) && sub.Index > 0)
 }
 
+// beside returns a context for a lookup that is sent together with the write. It ends patience after
+// the write has landed: not at once, since gocb logs answers that nobody waits for.
+func (p pending) beside(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case o := <-p.done:
+			p.done <- o
+			if o.err == nil {
+				time.AfterFunc(patience, cancel)
+			}
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
 var durabilities = map[gocb.DurabilityLevel]memd.DurabilityLevel{
 	gocb.DurabilityLevelMajority:                   memd.DurabilityLevelMajority,
 	gocb.DurabilityLevelMajorityAndPersistOnMaster: memd.DurabilityLevelMajorityAndPersistOnMaster,

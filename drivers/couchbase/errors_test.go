@@ -448,3 +448,38 @@ func TestOptionsPassThrough(t *testing.T) {
 		}
 	}
 }
+
+// A write that was answered does not wait for the lookup that was sent with it.
+func TestLookupBesideIsSilent(t *testing.T) {
+	life := driver.Life{CreatedAt: driver.Floor(start), ExpiresAt: driver.Floor(start).Add(time.Hour)}
+	plan := func(*driver.Meta) (driver.Life, error) { return life, nil }
+	for name, call := range map[string]func(context.Context, *couchbase.Driver[profile], driver.Meta) error{
+		"Insert": func(ctx context.Context, d *couchbase.Driver[profile], _ driver.Meta) error {
+			_, err := d.Insert(ctx, "new", profile{}, life, life.CreatedAt)
+			return err
+		},
+		"Upsert": func(ctx context.Context, d *couchbase.Driver[profile], _ driver.Meta) error {
+			_, err := d.Upsert(ctx, "new", profile{}, nil, plan, life.CreatedAt)
+			return err
+		},
+		"Upsert of a known record": func(ctx context.Context, d *couchbase.Driver[profile], was driver.Meta) error {
+			_, err := d.Upsert(ctx, secret, profile{}, &was, plan, life.CreatedAt)
+			return err
+		},
+		"Replace": func(ctx context.Context, d *couchbase.Driver[profile], was driver.Meta) error {
+			_, err := d.Replace(ctx, secret, profile{}, was, life, life.CreatedAt)
+			return err
+		},
+	} {
+		f := open(t)
+		was := record(t, f)
+		d := newDriver[profile](t, f, &couchbase.Options{Retain: time.Hour})
+		ok(t, "Inject", f.Inject(couchbasetest.Fault{Ops: []couchbasetest.Op{couchbasetest.OpLookupIn}, Silent: true, Count: 1000}))
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		if err := call(ctx, d, was); err != nil || ctx.Err() != nil {
+			t.Errorf("%s: %v; its context: %v", name, err, ctx.Err())
+		}
+		cancel()
+		f.ClearFaults()
+	}
+}

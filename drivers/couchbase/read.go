@@ -98,6 +98,13 @@ func (d *Driver[T]) meta(ctx context.Context, key string) (driver.Meta, error) {
 	return r.Meta, err
 }
 
+// metaBeside is meta, sent together with the write p.
+func (d *Driver[T]) metaBeside(ctx context.Context, key string, p pending) (driver.Meta, error) {
+	ctx, cancel := p.beside(ctx)
+	defer cancel()
+	return d.meta(ctx, key)
+}
+
 // readPeeked is meta, with the document's expiry.
 func (d *Driver[T]) readPeeked(ctx context.Context, key string) (peeked, error) {
 	res, err := d.lookup(ctx, key, d.peek)

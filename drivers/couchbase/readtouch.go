@@ -7,7 +7,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// patience is how long ReadTouch waits for its touch after the lookup: a store's default TouchWait.
+// patience is how long ReadTouch waits for its touch after the lookup, and a write that has landed for
+// its lookup: a store's default TouchWait.
 const patience = 100 * time.Millisecond
 
 // ReadTouch implements driver.ReadToucher. It sends the touch planned from known and the lookup

@@ -35,7 +35,7 @@ func (d *Driver[T]) Upsert(ctx context.Context, key string, v T, known *driver.M
 		}
 		var merr error
 		if over == nil {
-			found, merr = d.meta(ctx, key)
+			found, merr = d.metaBeside(ctx, key, p)
 		}
 		left, err := d.finish(ctx, key, p, doc, over, life)
 		if err == nil {

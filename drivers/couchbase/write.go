@@ -51,7 +51,7 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 		}
 		var merr error
 		if d.opts.Retain > 0 {
-			found, merr = d.meta(ctx, key)
+			found, merr = d.metaBeside(ctx, key, p)
 		}
 		var left driver.Version
 		left, err = d.finish(ctx, key, p, doc, nil, life)
@@ -190,9 +190,11 @@ func (d *Driver[T]) finish(ctx context.Context, key string, p pending, doc docum
 	var unknown error
 	if p.doc != nil && over != nil {
 		var res *gocb.LookupInResult
-		if res, unknown = d.lookup(ctx, key, []gocb.LookupInSpec{flagsSpec}); unknown == nil {
+		beside, cancel := p.beside(ctx)
+		if res, unknown = d.lookup(beside, key, []gocb.LookupInSpec{flagsSpec}); unknown == nil {
 			flags, unknown = number(res, 0)
 		}
+		cancel()
 	}
 	left, err := p.wait(ctx)
 	if err != nil {
