@@ -2,6 +2,7 @@ package couchbase
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,9 +32,9 @@ const (
 //
 // Without Options.ProbeKey it reads these settings from the management service, which needs a
 // permission. With ProbeKey it needs no more permissions than the driver itself: it writes a
-// document with the longest life under that key, compares the stored expiry with the one asked for
-// and the server's clock with this process's, and removes the document. That checks only the clock
-// of the node that holds the key.
+// document with the longest life under a key of its own that begins so, compares the stored expiry
+// and created_at with those written and the server's clock with this process's, and removes the
+// document. That checks only the clock of the node that holds the key.
 //
 // Each problem is a *driver.InvalidError that names the setting, its value and the least it should
 // be. Errors that prevented a check are joined to them.
@@ -42,14 +43,13 @@ func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 	if _, err := expiry(asked); err != nil {
 		return err
 	}
-	longest += d.opts.Retain
 	if d.opts.ProbeKey != "" {
 		return d.probe(ctx, longest)
 	}
 	if _, err := d.meta(ctx, absentKey); err != nil && !errors.Is(err, driver.ErrNotFound) {
 		return err
 	}
-	return d.checkSettings(ctx, longest)
+	return d.checkSettings(ctx, longest+d.opts.Retain)
 }
 
 // checkSettings compares the collection's effective maxTTL with longest. A collection's own
@@ -120,29 +120,32 @@ func (d *Driver[T]) bucketMax(ctx context.Context) (time.Duration, error) {
 	return time.Duration(settings.MaxTTL) * time.Second, nil
 }
 
-// probe writes a document with the longest life and checks the expiry that the server stored.
+// probeSuffix is the length of what is random in the key of a probe.
+const probeSuffix = 9
+
+// probe writes a record with the longest life, and checks what the server stored.
 func (d *Driver[T]) probe(ctx context.Context, longest time.Duration) (err error) {
-	key := d.opts.ProbeKey
-	asked := driver.Ceil(time.Now()).Add(longest).RoundUp(resolution)
-	at, err := expiry(asked)
+	key := d.opts.ProbeKey + "-" + rand.Text()[1:probeSuffix]
+	now := driver.Ceil(time.Now())
+	life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(longest)}
+	t, err := d.terms(life)
 	if err != nil {
 		return err
 	}
-	// A failed write may have landed too.
-	defer func() { err = errors.Join(err, d.Delete(ctx, key)) }()
-	clock, err := d.writeProbe(ctx, key, at)
+	// A failed write may have landed too, and nobody looks for this key again.
+	defer func() { err = errors.Join(err, d.Delete(context.WithoutCancel(ctx), key)) }()
+	clock, err := d.writeProbe(ctx, key, t, now)
 	if err != nil {
 		return err
 	}
-	res, err := d.lookup(ctx, key, []gocb.LookupInSpec{gocb.GetSpec("$document.exptime", &gocb.GetSpecOptions{IsXattr: true})})
+	r, err := d.readPeeked(ctx, key)
 	if err != nil {
 		return err
 	}
-	got, err := expiresAt(res)
-	if err != nil {
-		return err
+	if r.CreatedAt != now {
+		err = &driver.InvalidError{Field: d.created.field(), Value: "another than the one just written", Rule: "must be read back as it was written"}
 	}
-	return errors.Join(checkStored(asked, got, clock.server(), longest), clock.check())
+	return errors.Join(err, checkStored(instantOf(t.until), r.until, clock.server(), longest+d.opts.Retain), clock.check())
 }
 
 func checkStored(asked, got driver.Instant, server time.Time, longest time.Duration) error {

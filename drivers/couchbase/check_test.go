@@ -9,6 +9,7 @@ import (
 
 	"github.com/couchbase/gocb/v2"
 	"github.com/couchbase/gocbcore/v10/memd"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/slidingttl/slidingttl/drivers/couchbase"
 	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
@@ -64,10 +65,10 @@ func TestCheckFindsMaxTTL(t *testing.T) {
 				if wrote := counts.Mutations != 0; wrote != (probe != "") {
 					t.Errorf("Check with ProbeKey %q made %d mutations", probe, counts.Mutations)
 				}
-				if probe != "" {
-					if _, err := named.Get(probe, nil); !errors.Is(err, gocb.ErrDocumentNotFound) {
-						t.Errorf("the probe was left behind: %v", err)
-					}
+				all, err := d.Segments(t.Context(), 1)
+				ok(t, "Segments", err)
+				if left, err := d.Scan(t.Context(), all[0], 10); err != nil || len(left.Records) > 0 {
+					t.Errorf("the probe was left behind: %+v, %v", left, err)
 				}
 			}
 		})
@@ -116,7 +117,10 @@ func TestCheckWithoutWallTime(t *testing.T) {
 		f := open(t)
 		d := newDriver[profile](t, f, &couchbase.Options{ProbeKey: "check-probe"})
 		f.SetTime(time.Now().Add(c.wrote))
-		ok(t, "plant", plant(t.Context(), f.c, "check-probe", []byte("{}"), jsonFlags, 0))
+		for n := range 1000 { // so that each vBucket has one
+			_, err := f.c.Upsert(fmt.Sprint("k", n), 1, nil)
+			ok(t, "Upsert", err)
+		}
 		f.SetTime(time.Now().Add(c.now))
 		if err := d.Check(t.Context(), 2*day); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("written at %v, now %v: %v; want: %s", c.wrote, c.now, err, c.want)
@@ -141,4 +145,21 @@ func TestCheckNeedsTheServer(t *testing.T) {
 	if err := newDriver[profile](t, f, nil).Check(t.Context(), day); err != nil {
 		t.Errorf("Check: %v", err)
 	}
+}
+
+// A fleet starts together with one ProbeKey and different policies.
+func TestChecksTogether(t *testing.T) {
+	f := open(t)
+	f.SetTime(time.Time{})
+	var group errgroup.Group
+	for n := range 8 {
+		d := newDriver[profile](t, f, &couchbase.Options{ProbeKey: "check-probe"})
+		group.Go(func() (err error) {
+			for range 20 {
+				err = errors.Join(err, d.Check(t.Context(), time.Duration(1+n)*day))
+			}
+			return err
+		})
+	}
+	ok(t, "Check", group.Wait())
 }

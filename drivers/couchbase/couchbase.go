@@ -2,7 +2,6 @@ package couchbase
 
 import (
 	"bytes"
-	"fmt"
 	"reflect"
 	"time"
 
@@ -91,7 +90,10 @@ func (d *Driver[T]) checkValue() error {
 	_, err := own.Check(reflect.TypeFor[T]().String(), func(name string) (any, map[string]any, error) {
 		body := []byte("{}")
 		if name != "" {
-			body = fmt.Appendf(nil, `{%q:%s}`, name, d.created.format(driver.NumberSeconds))
+			var err error
+			if body, err = (place{body: true, path: name}).put(body, driver.NumberSeconds); err != nil {
+				return nil, nil, err
+			}
 		}
 		var v T
 		if err := d.codec.decode(document{body: body}, &v); err != nil {

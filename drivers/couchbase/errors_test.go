@@ -363,6 +363,7 @@ func TestTooLarge(t *testing.T) {
 
 func TestInvalidOptions(t *testing.T) {
 	f := open(t)
+	f.SetTime(time.Time{}) // Check compares with this process's clock
 	for field, opts := range map[string]couchbase.Options{
 		"CreatedIn":       {CreatedIn: 7},
 		"CreatedPath":     {CreatedPath: "_system.created_at"},
@@ -376,12 +377,19 @@ func TestInvalidOptions(t *testing.T) {
 		"CreatedPath 4":   {CreatedPath: "app[0].born"},
 		"CreatedPath 5":   {CreatedPath: "app.flags", Transcoder: gocb.NewRawBinaryTranscoder()},
 		"CreatedPath 6":   {CreatedPath: "app.flags.born", Transcoder: gocb.NewRawBinaryTranscoder()},
+		"CreatedPath 7":   {CreatedIn: couchbase.Body, CreatedPath: "born\n"},
+		"CreatedPath 8":   {CreatedIn: couchbase.Body, CreatedPath: "geb\xff"},
+		"CreatedPath 9":   {CreatedIn: couchbase.Body, CreatedPath: strings.Repeat("x", 1025)},
+		"CreatedPath 10":  {CreatedPath: "app.bo\nrn"},
+		"CreatedPath 11":  {CreatedPath: "a\xffp.born"},
+		"CreatedPath 12":  {CreatedPath: "app" + strings.Repeat(".x", 32)},
+		"CreatedPath 13":  {CreatedPath: "app." + strings.Repeat("x", 1021)},
 		"Transcoder":      {CreatedIn: couchbase.Body, Transcoder: gocb.NewRawBinaryTranscoder()},
 		"Timeout":         {Timeout: -1},
 		"Timeout ":        {Timeout: time.Second, Durability: gocb.DurabilityLevelMajority},
 		"Durability":      {Durability: 200},
 	} {
-		field = "Options." + strings.TrimRight(field, " 123456")
+		field = "Options." + strings.TrimRight(field, " 0123456789")
 		var invalid *driver.InvalidError
 		if _, err := couchbase.New[profile](f.c, &opts); !errors.As(err, &invalid) || invalid.Field != field {
 			t.Errorf("%+v: %v; want an InvalidError for %s", opts, err, field)
@@ -392,16 +400,21 @@ func TestInvalidOptions(t *testing.T) {
 		{CreatedPath: "app.flags", Transcoder: gocb.NewJSONTranscoder()},
 		{CreatedPath: "app.flags_born", Transcoder: gocb.NewRawBinaryTranscoder()},
 		{CreatedPath: "flags.born", Transcoder: gocb.NewRawBinaryTranscoder()},
+		{CreatedPath: "app" + strings.Repeat(".x", 31)},
+		{CreatedPath: "app." + strings.Repeat("x", 1020)},
+		{CreatedIn: couchbase.Body, CreatedPath: strings.Repeat("x", 1024)},
+		{CreatedIn: couchbase.Body, CreatedPath: "geboren am\x7f\u200b"},
 	} {
-		_, err := couchbase.New[profile](f.c, &sound)
-		ok(t, "New with "+sound.CreatedPath, err)
+		sound.ProbeKey = strings.Repeat("k", 237)
+		d := newDriver[profile](t, f, &sound)
+		ok(t, "Check with "+sound.CreatedPath, d.Check(t.Context(), day))
+	}
+	if _, err := couchbase.New[profile](f.c, &couchbase.Options{ProbeKey: strings.Repeat("k", 238)}); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("a long ProbeKey: %v", err)
 	}
 	var invalid *driver.InvalidError
 	if _, err := couchbase.New[profile](nil, nil); !errors.As(err, &invalid) || invalid.Field != "collection" {
 		t.Errorf("no collection: %v", err)
-	}
-	if _, err := couchbase.New[profile](f.c, &couchbase.Options{ProbeKey: strings.Repeat("k", 251)}); !errors.Is(err, driver.ErrInvalid) {
-		t.Errorf("a long ProbeKey: %v", err)
 	}
 }
 

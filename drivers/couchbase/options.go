@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/couchbase/gocb/v2"
 
@@ -71,8 +72,9 @@ type Options struct {
 	// It may return nil. Nil: no parent.
 	ParentSpan func(context.Context) gocb.RequestSpan
 
-	// ProbeKey lets Check write: it writes a document with the longest life under this key, reads
-	// the stored expiry, and removes the document. Empty: Check only reads. See [Driver.Check].
+	// ProbeKey lets Check write: it writes a document with the longest life, reads it, and removes
+	// it. Its key is this one with nine random characters after it, so that many processes may check
+	// at once. At most 237 bytes. Empty: Check only reads. See [Driver.Check].
 	ProbeKey string
 }
 
@@ -88,6 +90,10 @@ const (
 	// maxXattrKey is the limit on the first part of an xattr's path.
 	// Source: kv_engine, docs/ExtendedAttributes.md.
 	maxXattrKey = 15
+
+	// maxPath and maxPathNames limit the path of a sub-document operation.
+	maxPath      = 1024
+	maxPathNames = 32
 )
 
 // validate returns o with its defaults filled in.
@@ -102,8 +108,11 @@ func (o Options) validate() (Options, error) {
 		o.CreatedPath = [...]string{Xattr: defaultXattr, Body: defaultField}[o.CreatedIn]
 	}
 	root, field, _ := strings.Cut(o.CreatedPath, ".")
-	path := fmt.Sprintf("%q", o.CreatedPath)
+	path := fmt.Sprintf("%.80q", o.CreatedPath)
+	control := func(r rune) bool { return r < ' ' }
 	switch {
+	case !utf8.ValidString(o.CreatedPath) || strings.ContainsFunc(o.CreatedPath, control) || len(o.CreatedPath) > maxPath || strings.Count(o.CreatedPath, ".") >= maxPathNames:
+		return invalid("CreatedPath", path, fmt.Sprintf("must be UTF-8 without control characters, and have at most %d bytes and %d names", maxPath, maxPathNames))
 	case o.CreatedIn == Body && strings.ContainsAny(o.CreatedPath, ".[]`\"\\"):
 		return invalid("CreatedPath", path, "must be the name of a top-level field, without . [ ] ` \" or \\")
 	case o.CreatedIn == Body && newCodec(o.Transcoder).flags:
@@ -128,7 +137,7 @@ func (o Options) validate() (Options, error) {
 	case o.Durability > gocb.DurabilityLevelNone && o.Timeout != 0 && o.Timeout < leastDurableTimeout:
 		return invalid("Timeout", o.Timeout.String(), "must be at least "+leastDurableTimeout.String()+" with a durability level")
 	case o.ProbeKey != "":
-		if err := driver.CheckKey(o.ProbeKey, maxKey); err != nil {
+		if err := driver.CheckKey(o.ProbeKey, maxNamedKey-probeSuffix); err != nil {
 			return o, fmt.Errorf("Options.ProbeKey: %w", err)
 		}
 	}

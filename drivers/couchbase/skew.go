@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/couchbase/gocb/v2"
-	"github.com/couchbase/gocbcore/v10"
 	"github.com/couchbase/gocbcore/v10/memd"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -60,14 +59,16 @@ func (s sighting) check() error {
 
 // writeProbe writes the probe until its CAS is the wall clock, and returns the last write's
 // sighting.
-func (d *Driver[T]) writeProbe(ctx context.Context, key string, at uint32) (sighting, error) {
-	var s sighting
+func (d *Driver[T]) writeProbe(ctx context.Context, key string, t terms, now driver.Instant) (s sighting, err error) {
+	doc := document{body: []byte("{}")}
+	if d.created.body {
+		if doc.body, err = d.created.put(doc.body, now); err != nil {
+			return s, err
+		}
+	}
 	for range clockWrites {
 		s.before = time.Now()
-		p, err := d.mutateIn(ctx, key, mutation{
-			flags: memd.SubdocDocFlagMkDoc, expiry: at,
-			ops: []gocbcore.SubDocOp{{Op: memd.SubDocOpSetDoc, Value: []byte("{}")}},
-		})
+		p, err := d.mutateIn(ctx, key, mutation{flags: memd.SubdocDocFlagMkDoc, expiry: t.until, ops: d.wholeOps(doc, t, now, now)})
 		if err != nil {
 			return s, err
 		}

@@ -153,17 +153,22 @@ func (d *Driver[T]) begin(ctx context.Context, key string, doc document, over *d
 	if d.whole(over, life) {
 		return d.replaceWhole(ctx, key, gocb.Cas(over.Version), t.until, doc)
 	}
-	ops := []gocbcore.SubDocOp{d.created.stamp(t, life.CreatedAt, now), {Op: memd.SubDocOpSetDoc, Value: doc.body}}
-	if d.codec.flags {
-		ops = append(ops, setXattr(d.created.beside(flagsField), doc.flagsXattr()))
-	}
-	m := mutation{flags: memd.SubdocDocFlagAddDoc, expiry: t.until, ops: ops}
+	m := mutation{flags: memd.SubdocDocFlagAddDoc, expiry: t.until, ops: d.wholeOps(doc, t, life.CreatedAt, now)}
 	if over != nil {
 		m.flags, m.cas = 0, gocb.Cas(over.Version)
 	}
 	p, err := d.mutateIn(ctx, key, m)
 	p.doc = &doc
 	return p, err
+}
+
+// wholeOps returns the operations that write a whole record.
+func (d *Driver[T]) wholeOps(doc document, t terms, created, now driver.Instant) []gocbcore.SubDocOp {
+	ops := []gocbcore.SubDocOp{d.created.stamp(t, created, now), {Op: memd.SubDocOpSetDoc, Value: doc.body}}
+	if d.codec.flags {
+		ops = append(ops, setXattr(d.created.beside(flagsField), doc.flagsXattr()))
+	}
+	return ops
 }
 
 // whole reports whether a write may leave the stamp unchanged: there is no created_at to write, and
