@@ -22,7 +22,7 @@ import (
 // opts.Bury must be g.Bury, or nil for a dry run. Harvest sets Resume, Save and Again, and Since
 // if it is zero. If the position lies in the future, by a clock that was wrong then or is now, it
 // returns an ErrClock: set Since.
-func (g *Grave) Harvest(ctx context.Context, store string, d upkeep.Harvested, p slidingttl.Policy, opts *upkeep.HarvestOptions) (*upkeep.HarvestReport, error) {
+func (g *Grave) Harvest(ctx context.Context, store string, d upkeep.Harvested, p slidingttl.Policy, opts *upkeep.HarvestOptions) (*upkeep.Report, error) {
 	o := driver.Given(opts)
 	sum := sha256.Sum256([]byte(g.Source + "\x00" + store))
 	name := "harvest-" + hex.EncodeToString(sum[:16])
@@ -38,7 +38,7 @@ func (g *Grave) Harvest(ctx context.Context, store string, d upkeep.Harvested, p
 	}
 	g.harvested.Store(int64(at.Since))
 	o.Again = append(slices.Clone(o.Again), at.Again...)
-	var under upkeep.HarvestReport
+	var under upkeep.Report
 	if at.Under != nil {
 		if err := json.Unmarshal(at.Under.State, &under); err != nil {
 			return nil, &CorruptError{File: checkpointPrefix + name, Err: err}
@@ -63,7 +63,7 @@ func (g *Grave) Harvest(ctx context.Context, store string, d upkeep.Harvested, p
 		o.Save = func(c upkeep.Checkpoint) error {
 			at := place{Since: o.Since, Again: o.Again, Under: &c}
 			if c.Done() {
-				var r upkeep.HarvestReport
+				var r upkeep.Report
 				if err := json.Unmarshal(c.State, &r); err != nil {
 					return err
 				}

@@ -46,7 +46,7 @@ func TestHarvestedUnderTwoPolicies(t *testing.T) {
 		g := archive.Grave{Writer: w, Source: "links", Policy: func(string) slidingttl.Policy { return p }}
 		report, err := upkeep.Harvest(t.Context(), d, p, &upkeep.HarvestOptions{Bury: g.Bury})
 		ok(t, err)
-		if dead := [][2]int64{{10, 0}, {0, 10}}[i]; report.Idle != dead[0] || report.Age != dead[1] || report.Alive+report.PastCap != 10 {
+		if dead := [][2]int64{{10, 0}, {0, 10}}[i]; report.Counts["idle"] != dead[0] || report.Counts["age"] != dead[1] || report.Counts["alive"]+report.Counts["past_cap"] != 10 {
 			t.Errorf("under %v:\n%v", p, report)
 		}
 	}
@@ -83,7 +83,7 @@ func TestHarvestKeepsItsPlace(t *testing.T) {
 	}
 	p := slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: 90 * day}
 	b := newFake()
-	harvest := func(ctx context.Context, store string, p slidingttl.Policy, o upkeep.HarvestOptions) (*upkeep.HarvestReport, error) {
+	harvest := func(ctx context.Context, store string, p slidingttl.Policy, o upkeep.HarvestOptions) (*upkeep.Report, error) {
 		w, err := archive.NewWriter(b, nil)
 		ok(t, err)
 		g := archive.Grave{Writer: w, Source: "links"}
@@ -95,7 +95,7 @@ func TestHarvestKeepsItsPlace(t *testing.T) {
 		}
 		return r, err
 	}
-	died := func(r *upkeep.HarvestReport) int64 { return r.Idle + r.Age }
+	died := func(r *upkeep.Report) int64 { return r.Counts["idle"] + r.Counts["age"] }
 
 	die("first-", 300, day)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -120,7 +120,7 @@ func TestHarvestKeepsItsPlace(t *testing.T) {
 		}
 		r, err = harvest(t.Context(), "a", p, upkeep.HarvestOptions{Grace: 5 * time.Minute})
 		ok(t, err)
-		if died(r) != want || r.Earlier != 307-want || r.Since < until || r.Until < r.Since {
+		if died(r) != want || r.Counts["earlier"] != 307-want || r.Since < until || r.Until < r.Since {
 			t.Errorf("then:\n%v", r)
 		}
 	}
@@ -269,7 +269,7 @@ func TestHarvestTakesMended(t *testing.T) {
 			}
 			r, err := g.Harvest(t.Context(), "a", d, harvestPolicy, &upkeep.HarvestOptions{Bury: g.Bury})
 			ok(t, err)
-			if got := len(all(t, b)); got != want || r.Malformed+r.Implausible != int64(5-want) {
+			if got := len(all(t, b)); got != want || r.Counts["malformed"]+r.Counts["implausible"] != int64(5-want) {
 				t.Errorf("%s, run %d: %d records are archived; want %d\n%v", name, run, got, want, r)
 			}
 		}

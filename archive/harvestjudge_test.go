@@ -101,7 +101,7 @@ func TestHarvestsInterrupted(t *testing.T) {
 				ok(t, err)
 				n++
 			}
-			harvest := func(ctx context.Context, o upkeep.HarvestOptions, refuses int) (*upkeep.HarvestReport, error) {
+			harvest := func(ctx context.Context, o upkeep.HarvestOptions, refuses int) (*upkeep.Report, error) {
 				w, err := archive.NewWriter(b, nil)
 				ok(t, err)
 				g := &archive.Grave{Writer: w, Source: "s"}

@@ -40,12 +40,21 @@ type erasure struct {
 
 // erased is what was done in a store.
 type erased struct {
-	Name     string              `json:"store"`
-	Identity identity            `json:"identity"`
-	Done     bool                `json:"done"`
-	Report   *upkeep.EraseReport `json:"report"`
-	Asked    []archive.Asked     `json:"asked"` // and what it held of it
-	Keeps    []string            `json:"keeps"` // what may hold it for longer
+	Name     string          `json:"store"`
+	Identity identity        `json:"identity"`
+	Done     bool            `json:"done"`
+	Report   *upkeep.Report  `json:"report"`
+	Asked    []archive.Asked `json:"asked"` // and what it held of it
+	Keeps    []string        `json:"keeps"` // what may hold it for longer
+}
+
+// notBegun is the report of a store that is not gone through yet.
+func notBegun() *upkeep.Report {
+	r := new(upkeep.Report)
+	if err := json.Unmarshal([]byte(`{"records":0,"cost":0,"seconds":0,"done":false,"runs":0,"applied":false,"erased":0,"ended":0,"write_units":0,"vanished":0,"locked":0,"lost_races":0,"kept":0}`), r); err != nil {
+		panic(err) // cannot happen
+	}
+	return r
 }
 
 // forgotten is what was done in an archive.
@@ -69,7 +78,7 @@ func (e erasure) digest() string {
 // found returns how many records the stores and archives held, or hold.
 func (e *erasure) found() (n int64) {
 	for _, s := range e.Stores {
-		n += s.Report.Erased + s.Report.Ended + s.Report.Later
+		n += s.Report.Counts["erased"] + s.Report.Counts["ended"] + s.Report.Counts["later"]
 	}
 	for _, a := range e.Archives {
 		if a.Report == nil {
@@ -91,8 +100,8 @@ func (e *erasure) String() string {
 		if e.Applied {
 			done = "erased"
 		}
-		lines = append(lines, fmt.Sprintf("%s: %d records %s, and %d lives beside records; %d looked at", s.Name, n, done, s.Report.Ended, s.Report.Records+s.Report.Passed))
-		if others := s.Report.Others; others > 0 {
+		lines = append(lines, fmt.Sprintf("%s: %d records %s, and %d lives beside records; %d looked at", s.Name, n, done, s.Report.Counts["ended"], s.Report.Records+s.Report.Passed))
+		if others := s.Report.Counts["others"]; others > 0 {
 			lines = append(lines, fmt.Sprintf("  %d of these keys hold no record but another type, and stay", others))
 		}
 		if e.Applied {
@@ -198,7 +207,7 @@ func (e *eraser) run(c *cobra.Command, args []string, stores map[string]settings
 	defer func() { _ = e.log.Close() }()
 	for _, name := range names {
 		if e.of(name) == nil {
-			e.doc.Stores = append(e.doc.Stores, erased{Name: name, Report: new(upkeep.EraseReport)})
+			e.doc.Stores = append(e.doc.Stores, erased{Name: name, Report: notBegun()})
 		}
 	}
 	for _, uri := range e.archives {
@@ -300,7 +309,7 @@ func (e *eraser) begin(c *cobra.Command, args []string, stores map[string]settin
 		for _, s := range old.Stores {
 			of[s.Name] = true
 			if stores != nil {
-				e.doc.Stores = append(e.doc.Stores, erased{Name: s.Name, Identity: s.Identity, Report: new(upkeep.EraseReport)})
+				e.doc.Stores = append(e.doc.Stores, erased{Name: s.Name, Identity: s.Identity, Report: notBegun()})
 			}
 			if _, ok := stores[s.Name]; !ok && stores != nil {
 				return what, fmt.Errorf("%w: --check %s: there is no store %q in --config", errUsage, e.check, s.Name)
@@ -509,12 +518,12 @@ func (e *eraser) store(ctx context.Context, to *erased, s settings, what *archiv
 	if r == nil {
 		return err
 	}
-	was := to.Report
-	r.Erased += was.Erased // no run goes on from a place: records may have been written, or restored, behind it
+	n, was := r.Counts, to.Report.Counts
+	n["erased"] += was["erased"] // no run goes on from a place: records may have been written, or restored, behind it
 	if to.Done {
-		r.Ended += was.Ended
+		n["ended"] += was["ended"]
 	} else {
-		r.Ended = max(r.Ended, was.Ended) // a run that failed may have counted the same lives
+		n["ended"] = max(n["ended"], was["ended"]) // a run that failed may have counted the same lives
 	}
 	to.Done, to.Report, to.Asked, to.Keeps = false, r, what.Asked(), nil
 	for i, key := range slices.Compact(slices.Sorted(slices.Values(what.Keys))) {
@@ -535,8 +544,8 @@ func (e *eraser) store(ctx context.Context, to *erased, s settings, what *archiv
 	switch {
 	case err == nil && r.Failed > 0:
 		err = fmt.Errorf("%w: %d of them, because %v", errPartly, r.Failed, slices.Sorted(maps.Keys(r.Failures)))
-	case err == nil && r.Later > 0 && e.w.apply:
-		err = fmt.Errorf("%w: of %d lives, for touches under way may need them: run this again in an hour", errPartly, r.Later)
+	case err == nil && n["later"] > 0 && e.w.apply:
+		err = fmt.Errorf("%w: of %d lives, for touches under way may need them: run this again in an hour", errPartly, n["later"])
 	}
 	if err != nil {
 		return err
@@ -545,7 +554,7 @@ func (e *eraser) store(ctx context.Context, to *erased, s settings, what *archiv
 	for _, a := range to.Asked {
 		found += a.Records
 	}
-	r.Erased = max(r.Erased, found) // a killed run has told only the keys
+	n["erased"] = max(n["erased"], found) // a killed run has told only the keys
 	to.Done = true
 	return e.save()
 }

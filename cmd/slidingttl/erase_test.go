@@ -334,7 +334,7 @@ func TestEraseKilled(t *testing.T) {
 	}
 	e := h.read(t)
 	for _, s := range e.Stores {
-		if s.Report.Erased != s.Asked[0].Records {
+		if s.Report.Counts["erased"] != s.Asked[0].Records {
 			t.Errorf("%s: %+v, %+v", s.Name, s.Asked, s.Report)
 		}
 	}
@@ -429,7 +429,7 @@ func TestEraseResumedElsewhere(t *testing.T) {
 		execute(t, r.db, "INSERT INTO sessions (id, value) VALUES ('user:42:0', '{}'), ('user:42:more', '{}')")
 		stores := map[string]string{"a": r.one, "b": r.other}
 		e, _ := r.erase(t, 0, stores, "--archive", r.archive)
-		if e.Ended.IsZero() || e.Asked[0].Records != 7 || e.Stores[0].Report.Erased != 5 || e.Archives[0].Report.Records != 1 {
+		if e.Ended.IsZero() || e.Asked[0].Records != 7 || e.Stores[0].Report.Counts["erased"] != 5 || e.Archives[0].Report.Records != 1 {
 			t.Errorf("%+v, %+v", e, e.Stores[0].Report)
 		}
 		command(t, 0, r.args(t, stores, "--check", r.report)...)
@@ -456,14 +456,14 @@ func TestEraseWrittenBehind(t *testing.T) {
 	execute(t, r.db, "CREATE TRIGGER frozen BEFORE DELETE ON sessions WHEN old.id >= 'user:42:100' BEGIN SELECT RAISE(ABORT, 'this row is frozen'); END")
 	stores, slow := map[string]string{"a": r.one}, []string{"--segments", "1", "--page", "20", "--unchecked"}
 	e, told := r.erase(t, exitFailed, stores, slow...)
-	if e.Stores[0].Done || e.Stores[0].Report.Erased != 100 {
+	if e.Stores[0].Done || e.Stores[0].Report.Counts["erased"] != 100 {
 		t.Errorf("%+v, %+v, %s", e, e.Stores[0].Report, told)
 	}
 	execute(t, r.db, "DROP TRIGGER frozen")
 	execute(t, r.db, "INSERT INTO sessions (id, value) VALUES ('user:42:', '{}'), ('user:42:000', '{}')")
 	e, told = r.erase(t, 0, stores, slow...)
 	contains(t, told, "a: 301 records erased")
-	if s := e.Stores[0]; !s.Done || e.Asked[0].Records != 301 || s.Report.Erased != 302 {
+	if s := e.Stores[0]; !s.Done || e.Asked[0].Records != 301 || s.Report.Counts["erased"] != 302 {
 		t.Errorf("%+v, %+v", e, s.Report)
 	}
 	command(t, 0, r.args(t, stores, "--check", r.report)...)
@@ -556,7 +556,7 @@ func TestEraseKept(t *testing.T) {
 	stores := map[string]string{"a": r.one}
 	e, told := r.erase(t, exitPartly, stores, "--archive", r.archive)
 	contains(t, told, "a: 3 records erased", "3 of them, because", "1 records forgotten")
-	if a := e.Archives[0]; !e.Ended.IsZero() || e.Stores[0].Done || a.Done || e.Asked[0].Records != 3 || e.Stores[0].Report.Erased != 3 || a.Report.Records != 1 {
+	if a := e.Archives[0]; !e.Ended.IsZero() || e.Stores[0].Done || a.Done || e.Asked[0].Records != 3 || e.Stores[0].Report.Counts["erased"] != 3 || a.Report.Records != 1 {
 		t.Errorf("%+v, %+v, %+v", e, e.Stores[0].Report, a.Report)
 	}
 	execute(t, r.db, "DROP TRIGGER kept")
@@ -609,7 +609,7 @@ func TestEraseForeignKeys(t *testing.T) {
 		report := filepath.Join(r.dir, fmt.Sprint(i, ".json"))
 		_, errs := command(t, exitPartly, r.args(t, stores, append(ask, "--apply", "--yes", "--report", report)...)...)
 		contains(t, errs, "4 of them, because")
-		if e := must(readErasure(report))(t); e.Stores[0].Done || !e.Ended.IsZero() || e.Stores[0].Report.Erased != int64(1+i) {
+		if e := must(readErasure(report))(t); e.Stores[0].Done || !e.Ended.IsZero() || e.Stores[0].Report.Counts["erased"] != int64(1+i) {
 			t.Errorf("%q: %+v, %+v", ask, e, e.Stores[0].Report)
 		}
 	}
@@ -636,7 +636,7 @@ func TestEraseBusyLog(t *testing.T) {
 	}
 	_ = reader.Rollback()
 	execute(t, r.db, "INSERT INTO sessions (id, value) VALUES ('user:42:', '{}'), ('user:42:new', '{}')")
-	if e, _ = r.erase(t, 0, map[string]string{"a": r.one}); held() || !e.Stores[0].Done || e.Asked[0].Records != 5 || e.Stores[0].Report.Erased != 5 {
+	if e, _ = r.erase(t, 0, map[string]string{"a": r.one}); held() || !e.Stores[0].Done || e.Asked[0].Records != 5 || e.Stores[0].Report.Counts["erased"] != 5 {
 		t.Errorf("%v, %+v, %+v", held(), e, e.Stores[0].Report)
 	}
 	command(t, 0, r.args(t, map[string]string{"a": r.one}, "--check", r.report)...)
@@ -703,7 +703,7 @@ func TestEraseLifeTable(t *testing.T) {
 	for range 2 {
 		_, errs := command(t, exitPartly, ask...)
 		contains(t, errs, "run this again in an hour")
-		if e := must(readErasure(report))(t); held() != 1 || !e.Ended.IsZero() || e.Stores[0].Done || e.Asked[0].Records != 1 || e.Stores[0].Report.Later != 1 {
+		if e := must(readErasure(report))(t); held() != 1 || !e.Ended.IsZero() || e.Stores[0].Done || e.Asked[0].Records != 1 || e.Stores[0].Report.Counts["later"] != 1 {
 			t.Errorf("%d are held; %+v, %+v", held(), e, e.Stores[0].Report)
 		}
 	}
@@ -717,7 +717,7 @@ func TestEraseLifeTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	command(t, 0, ask...)
-	if e := must(readErasure(report))(t); held() != 0 || e.Ended.IsZero() || e.Asked[0].Records != 1 || e.Stores[0].Report.Ended != 1 {
+	if e := must(readErasure(report))(t); held() != 0 || e.Ended.IsZero() || e.Asked[0].Records != 1 || e.Stores[0].Report.Counts["ended"] != 1 {
 		t.Errorf("%d are held; %+v, %+v", held(), e, e.Stores[0].Report)
 	}
 	command(t, 0, "erase", "--config", config, "--check", report)

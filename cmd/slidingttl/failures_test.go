@@ -158,8 +158,8 @@ func TestOtherTypes(t *testing.T) {
 	out, _ := command(t, 0, "adopt", uri, "--policy", thirty)
 	contains(t, out, "1 records looked at", "9 passed over", "breaks", "docs/adopting.md")
 	out, _ = command(t, 0, "adopt", uri, "--policy", thirty, "--apply", "--no-undo", "--json")
-	var r upkeep.AdoptReport
-	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Adopted != 1 || r.Passed != 9 {
+	var r upkeep.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Counts["adopted"] != 1 || r.Passed != 9 {
 		t.Errorf("%v: %s", err, out)
 	}
 }

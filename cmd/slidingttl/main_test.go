@@ -95,8 +95,8 @@ func TestAdoptAKeyspace(t *testing.T) {
 	out, _ = command(t, 0, "inspect", n.uri, "user:7", "--policy", thirty, "--value")
 	contains(t, out, "alive: it was not adopted yet", `"n":7`)
 	out, _ = command(t, 0, "adopt", n.uri, "--policy", thirty, "--apply", "--writes", "0", "--json")
-	var report upkeep.AdoptReport
-	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Adopted != 300 || !report.Applied || !report.Done {
+	var report upkeep.Report
+	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Counts["adopted"] != 300 || !report.Applied || !report.Done {
 		t.Errorf("%v: %s", err, out)
 	}
 	out, _ = command(t, 0, "audit", n.uri, "--policy", thirty)

@@ -104,7 +104,7 @@ func (a *app) adopt() *cobra.Command {
 					return fmt.Errorf("%w: adoption changes values here: --undo FILE writes down how to take it back, and --no-undo goes without", errUsage)
 				}
 			}
-			return over(a, c, w, func(s *store) (*upkeep.AdoptReport, error) {
+			return over(a, c, w, func(s *store) (*upkeep.Report, error) {
 				o.WriteOptions = write.options()
 				if undo == "" || !write.apply {
 					return s.adopt(c.Context(), p, &o)
@@ -175,7 +175,7 @@ func (a *app) mend() *cobra.Command {
 			if unit != "" {
 				w.ask = fmt.Sprintf("About to rewrite created_at and expiry of the malformed records of %s, and each created_at that is in %s.", args[0], unit)
 			}
-			return over(a, c, w, func(s *store) (*upkeep.MendReport, error) {
+			return over(a, c, w, func(s *store) (*upkeep.Report, error) {
 				return s.mend(c.Context(), &upkeep.MendOptions{WriteOptions: write.options(), CreatedAt: unit})
 			})
 		},
@@ -199,7 +199,7 @@ func (a *app) reap() *cobra.Command {
 			}
 			w := work{uri: args[0], pace: &write.paceFlags, policy: &policy}
 			w.ask = fmt.Sprintf("About to DELETE every record of %s that is %s under %s, for at least %s.", args[0], strings.Join(what, " or "), &policy, o.Grace)
-			return over(a, c, w, func(s *store) (*upkeep.ReapReport, error) {
+			return over(a, c, w, func(s *store) (*upkeep.Report, error) {
 				o.WriteOptions = write.options()
 				return s.reap(c.Context(), p, &o)
 			})

@@ -49,7 +49,7 @@ Records of middleware/session and its indexes are left alone unless --kinds name
 			}
 			w := work{uri: args[0], pace: &write.paceFlags}
 			w.ask = fmt.Sprintf("About to END the lives of the records of %s: %s.", args[0], what)
-			return over(a, c, w, func(s *store) (*upkeep.RetireReport, error) {
+			return over(a, c, w, func(s *store) (*upkeep.Report, error) {
 				o.WriteOptions = write.options()
 				return s.retire(c.Context(), &o)
 			})

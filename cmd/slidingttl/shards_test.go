@@ -27,11 +27,11 @@ func TestShards(t *testing.T) {
 		_, errs := command(t, exitUsage, append(adopt, "--merge")...)
 		contains(t, errs, fmt.Sprintf("%s.%dof3 is not done", place, i+1))
 		out, _ := command(t, 0, "adopt", uri, "--policy", thirty, "--apply", "--writes", "0", "--checkpoint", fmt.Sprintf("%s.%dof3", place, i+1), "--resume", "--json")
-		var r upkeep.AdoptReport
-		if err := json.Unmarshal([]byte(out), &r); err != nil || r.Adopted == 0 || r.Adopted != r.Records {
+		var r upkeep.Report
+		if err := json.Unmarshal([]byte(out), &r); err != nil || r.Counts["adopted"] == 0 || r.Counts["adopted"] != r.Records {
 			t.Errorf("%v: %s", err, out)
 		}
-		found += int(r.Adopted)
+		found += int(r.Counts["adopted"])
 	}
 	if found != 300 {
 		t.Errorf("%d records were adopted", found)

@@ -24,12 +24,12 @@ import (
 // store is a store of whatever values.
 type store struct {
 	upkeep.Harvested
-	adopt  func(context.Context, slidingttl.Policy, *upkeep.AdoptOptions) (*upkeep.AdoptReport, error)
-	mend   func(context.Context, *upkeep.MendOptions) (*upkeep.MendReport, error)
-	reap   func(context.Context, slidingttl.Policy, *upkeep.ReapOptions) (*upkeep.ReapReport, error)
-	undo   func(context.Context, io.ReaderAt, *upkeep.WriteOptions) (*upkeep.UndoReport, error)
-	erase  func(context.Context, *upkeep.EraseOptions) (*upkeep.EraseReport, error)
-	retire func(context.Context, *upkeep.RetireOptions) (*upkeep.RetireReport, error)
+	adopt  func(context.Context, slidingttl.Policy, *upkeep.AdoptOptions) (*upkeep.Report, error)
+	mend   func(context.Context, *upkeep.MendOptions) (*upkeep.Report, error)
+	reap   func(context.Context, slidingttl.Policy, *upkeep.ReapOptions) (*upkeep.Report, error)
+	undo   func(context.Context, io.ReaderAt, *upkeep.WriteOptions) (*upkeep.Report, error)
+	erase  func(context.Context, *upkeep.EraseOptions) (*upkeep.Report, error)
+	retire func(context.Context, *upkeep.RetireOptions) (*upkeep.Report, error)
 	// sessions is the driver for what middleware/session keeps in the store.
 	sessions func() (driver.Driver[session.Record], error)
 	close    func()
@@ -49,22 +49,22 @@ func storeOf[T any](d interface {
 }, close func()) *store {
 	return &store{
 		Harvested: d,
-		adopt: func(ctx context.Context, p slidingttl.Policy, o *upkeep.AdoptOptions) (*upkeep.AdoptReport, error) {
+		adopt: func(ctx context.Context, p slidingttl.Policy, o *upkeep.AdoptOptions) (*upkeep.Report, error) {
 			return upkeep.Adopt[T](ctx, d, p, o)
 		},
-		mend: func(ctx context.Context, o *upkeep.MendOptions) (*upkeep.MendReport, error) {
+		mend: func(ctx context.Context, o *upkeep.MendOptions) (*upkeep.Report, error) {
 			return upkeep.Mend[T](ctx, d, o)
 		},
-		reap: func(ctx context.Context, p slidingttl.Policy, o *upkeep.ReapOptions) (*upkeep.ReapReport, error) {
+		reap: func(ctx context.Context, p slidingttl.Policy, o *upkeep.ReapOptions) (*upkeep.Report, error) {
 			return upkeep.Reap[T](ctx, d, p, o)
 		},
-		undo: func(ctx context.Context, changes io.ReaderAt, o *upkeep.WriteOptions) (*upkeep.UndoReport, error) {
+		undo: func(ctx context.Context, changes io.ReaderAt, o *upkeep.WriteOptions) (*upkeep.Report, error) {
 			return upkeep.Undo[T](ctx, d, changes, o)
 		},
-		erase: func(ctx context.Context, o *upkeep.EraseOptions) (*upkeep.EraseReport, error) {
+		erase: func(ctx context.Context, o *upkeep.EraseOptions) (*upkeep.Report, error) {
 			return upkeep.Erase[T](ctx, d, o)
 		},
-		retire: func(ctx context.Context, o *upkeep.RetireOptions) (*upkeep.RetireReport, error) {
+		retire: func(ctx context.Context, o *upkeep.RetireOptions) (*upkeep.Report, error) {
 			return upkeep.Retire[T](ctx, d, o)
 		},
 		close: close,

@@ -172,8 +172,8 @@ func TestStores(t *testing.T) {
 			out, _ = command(t, 0, "mend", k.uri)
 			contains(t, out, "well 40")
 			out, _ = command(t, 0, "adopt", k.uri, "--policy", thirty, "--apply", "--no-undo", "--writes", "0", "--json")
-			var report upkeep.AdoptReport
-			if err := json.Unmarshal([]byte(out), &report); err != nil || report.Adopted != 40 || !report.Done {
+			var report upkeep.Report
+			if err := json.Unmarshal([]byte(out), &report); err != nil || report.Counts["adopted"] != 40 || !report.Done {
 				t.Errorf("%v: %s", err, out)
 			}
 			out, _ = command(t, 0, "audit", k.uri, "--policy", thirty)

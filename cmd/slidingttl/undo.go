@@ -27,7 +27,7 @@ that adopt gave to an item of Cosmos DB stays.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			w := work{uri: args[0], pace: &write.paceFlags}
 			w.ask = fmt.Sprintf("About to take back adoptions of records of %s, as recorded in %s.", args[0], args[1])
-			return over(a, c, w, func(s *store) (*upkeep.UndoReport, error) {
+			return over(a, c, w, func(s *store) (*upkeep.Report, error) {
 				f, err := os.Open(args[1])
 				if err != nil {
 					return nil, fmt.Errorf("%w: %w", errUsage, err)

@@ -88,12 +88,14 @@ func over[R any, P interface {
 		if err := a.print(r); err != nil {
 			return err
 		}
-		if b, writes := any(r).(interface{ Billed() int64 }); writes && p.price > 0 && !p.apply && !a.json {
-			_, _ = fmt.Fprintf(a.out, "\nthat would cost %.2f for the write units, beside what looking cost\n", float64(b.Billed())*p.price/1e6)
-		}
-		if adopts, is := any(r).(*upkeep.AdoptReport); is && s.memory != nil && !adopts.Applied && !a.json {
-			if text := s.memory(c.Context(), adopts.Adopted); text != "" {
-				_, _ = fmt.Fprintln(a.out, "\n"+text)
+		if written, is := any(r).(*upkeep.Report); is && !p.apply && !a.json {
+			if p.price > 0 {
+				_, _ = fmt.Fprintf(a.out, "\nthat would cost %.2f for the write units, beside what looking cost\n", float64(written.Counts["write_units"])*p.price/1e6)
+			}
+			if n, adopts := written.Counts["adopted"]; adopts && s.memory != nil {
+				if text := s.memory(c.Context(), n); text != "" {
+					_, _ = fmt.Fprintln(a.out, "\n"+text)
+				}
 			}
 		}
 		if w.note != "" && !a.json {

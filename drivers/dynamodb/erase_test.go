@@ -39,7 +39,7 @@ func TestEraseLifeTable(t *testing.T) {
 			o.Prefix = "user:42:"
 		}
 		r, err := upkeep.Erase[session](t.Context(), tbl.Driver, &o)
-		if err != nil || r.Erased != erased || r.Ended != ended || r.Later != later || r.Missed+r.Failed != 0 {
+		if err != nil || r.Counts["erased"] != erased || r.Counts["ended"] != ended || r.Counts["later"] != later || r.Counts["missed"]+r.Failed != 0 {
 			t.Errorf("%+v, %v; want %d, %d, %d", r, err, erased, ended, later)
 		}
 	}
@@ -113,7 +113,7 @@ func TestEraseOutsideIndex(t *testing.T) {
 	d := tbl.again(t, &Options{ScanIndex: index})
 	for i, want := range []int64{2, 2, 0} {
 		r, err := upkeep.Erase[session](ctx, d, &upkeep.EraseOptions{WriteOptions: upkeep.WriteOptions{Apply: i > 0, Options: upkeep.Options{Prefix: "user:42:"}}})
-		if err != nil || r.Erased != want {
+		if err != nil || r.Counts["erased"] != want {
 			t.Errorf("%+v, %v; want %d", r, err, want)
 		}
 	}

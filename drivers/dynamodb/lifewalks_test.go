@@ -35,7 +35,7 @@ func TestLifeTableUndo(t *testing.T) {
 		defer mu.Unlock()
 		return json.NewEncoder(&changes).Encode(c)
 	}})
-	if err != nil || adopted.Adopted != 2 {
+	if err != nil || adopted.Counts["adopted"] != 2 {
 		t.Fatalf("%+v, %v", adopted, err)
 	}
 	if item := tbl.raw(t, "untouched"); item[retainedName] == nil || tbl.lifeItemOf(t, "untouched") != nil {
@@ -48,7 +48,7 @@ func TestLifeTableUndo(t *testing.T) {
 	}
 	value := tbl.raw(t, "touched")
 	undone, err := upkeep.Undo[session](t.Context(), tbl.Driver, bytes.NewReader(changes.Bytes()), &write)
-	if err != nil || undone.Undone != 1 || undone.Changed != 1 {
+	if err != nil || undone.Counts["undone"] != 1 || undone.Counts["changed"] != 1 {
 		t.Fatalf("%+v, %v", undone, err)
 	}
 	if item := tbl.raw(t, "untouched"); !reflect.DeepEqual(item, was) {
@@ -112,13 +112,13 @@ func TestLifeTableWalks(t *testing.T) {
 		t.Errorf("dying are %+v, %v; want k and retired at %v", dying, err, expires.Time())
 	}
 	reap := &upkeep.ReapOptions{WriteOptions: upkeep.WriteOptions{Options: walk, Apply: true}, Expired: true, Grace: time.Minute}
-	if r, err := upkeep.Reap[session](t.Context(), tbl.Driver, policy, reap); err != nil || r.Expired != 0 || r.Alive != 2 || r.Retained != 1 {
+	if r, err := upkeep.Reap[session](t.Context(), tbl.Driver, policy, reap); err != nil || r.Counts["expired"] != 0 || r.Counts["alive"] != 2 || r.Counts["retained"] != 1 {
 		t.Errorf("of the living and the retained it removes %+v, %v", r, err)
 	}
 
 	retire := &upkeep.RetireOptions{WriteOptions: upkeep.WriteOptions{Options: walk, Apply: true, Keys: []string{"retired", "never touched"}}}
 	retiredAt := now().Add(-time.Minute)
-	if r, err := upkeep.Retire[session](t.Context(), tbl.Driver, retire); err != nil || r.Retired != 1 || r.Dead != 1 {
+	if r, err := upkeep.Retire[session](t.Context(), tbl.Driver, retire); err != nil || r.Counts["retired"] != 1 || r.Counts["dead"] != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, err := s.Get(t.Context(), "retired"); !errors.Is(err, slidingttl.ErrNotFound) {
@@ -142,7 +142,7 @@ func TestLifeTableWalks(t *testing.T) {
 		t.Errorf("harvested are %v by %+v, %v; want %v", told, r, err, want)
 	}
 	clock.forward(2 * time.Hour)
-	if r, err := upkeep.Reap[session](t.Context(), tbl.Driver, policy, reap); err != nil || r.Expired != 3 {
+	if r, err := upkeep.Reap[session](t.Context(), tbl.Driver, policy, reap); err != nil || r.Counts["expired"] != 3 {
 		t.Errorf("after the retention it removes %+v, %v", r, err)
 	}
 	if _, err := s.History(t.Context(), "k"); !errors.Is(err, slidingttl.ErrNotFound) {

@@ -68,7 +68,7 @@ func TestErase(t *testing.T) {
 			}
 			for _, apply := range []bool{false, true} {
 				r, err := upkeep.Erase[profile](ctx, d, &upkeep.EraseOptions{WriteOptions: upkeep.WriteOptions{Apply: apply, Options: upkeep.Options{Prefix: "user:42:"}}})
-				if err != nil || r.Erased != 1 || r.Others != 2 || r.Missed != 0 {
+				if err != nil || r.Counts["erased"] != 1 || r.Counts["others"] != 2 || r.Counts["missed"] != 0 {
 					t.Errorf("%+v, %v", r, err)
 				}
 				unsure := !c.saved || c.restart || c.uncount
@@ -77,7 +77,7 @@ func TestErase(t *testing.T) {
 				}
 			}
 			r, err := upkeep.Erase[profile](ctx, d, &upkeep.EraseOptions{WriteOptions: upkeep.WriteOptions{Keys: []string{"user:42:list", "user:42:a", "user:43:a"}}})
-			if err != nil || r.Erased != 1 || r.Others != 1 {
+			if err != nil || r.Counts["erased"] != 1 || r.Counts["others"] != 1 {
 				t.Errorf("%+v, %v", r, err)
 			}
 		})

@@ -59,7 +59,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("reaped", report.Expired, "and left", report.Alive)
+	fmt.Println("reaped", report.Counts["expired"], "and left", report.Counts["alive"])
 	// Output:
 	// slidingttl: get: not found
 	// reaped 1 and left 1

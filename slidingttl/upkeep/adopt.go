@@ -42,36 +42,17 @@ type AdoptOptions struct {
 	Undo func(Change) error
 }
 
-// AdoptReport is the result of an Adopt.
-type AdoptReport struct {
-	Totals
-	Applied bool   `json:"applied"` // else it was a dry run
-	Policy  string `json:"policy"`
-
-	Adopted   int64 `json:"adopted"`   // in a dry run: would be
-	Already   int64 `json:"already"`   // have created_at already
-	Dead      int64 `json:"dead"`      // their expiry has passed
-	TooOld    int64 `json:"too_old"`   // not written: too old by Origin
-	NoOrigin  int64 `json:"no_origin"` // not written: Origin gives no created_at
-	Malformed int64 `json:"malformed"` // not written
-	Written
-
-	Problems map[string]int64 `json:"problems,omitempty"` // why those are malformed
-}
-
-func (r *AdoptReport) add(page *AdoptReport) { r.tallies().add(page.tallies()) }
-
-func (r *AdoptReport) restart() { r.tallies().restart(&r.Totals) }
-
-func (r *AdoptReport) tallies() tallies {
-	return tallies{"adoption under " + r.Policy + dry(r.Applied), append([]tally{
-		{&r.Adopted, would(r.Applied, "adopted"), wrote},
-		{&r.Already, "had created_at", usual},
-		{&r.Dead, "dead", rare},
-		{&r.TooOld, "left: too old, by the rule", rare},
-		{&r.NoOrigin, "left: the rule cannot tell", rare},
-		{&r.Malformed, "left: malformed", rare},
-	}, r.Written.tallies()...), []reasons{{&r.Problems, "malformed because", usual}}}
+var adoption = operation{
+	"adopt", "adoption",
+	"applied policy adopted already dead too_old no_origin malformed" + written + " problems?",
+	append([]row{
+		{"adopted", "would be adopted", wrote},
+		{"already", "had created_at", usual},
+		{"dead", "dead", rare},
+		{"too_old", "left: too old, by the rule", rare},
+		{"no_origin", "left: the rule cannot tell", rare},
+		{"malformed", "left: malformed", rare},
+	}, append(writtenRows, malformedRow)...),
 }
 
 // Adopt gives created_at to the records of d that have none. It also gives an expiry to
@@ -79,13 +60,16 @@ func (r *AdoptReport) tallies() tallies {
 // IdleGrace from now and Slack later, so that records that are not read do not all die at
 // once. An earlier expiry stays. Records that already follow p are not written.
 //
+// The report counts records as "adopted", or in a dry run what would be, "already" (with created_at),
+// "dead", "too_old" and "no_origin" (left, by Origin), and "malformed".
+//
 // Together with an error, the report is valid for the records read until then.
-func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *AdoptOptions) (*AdoptReport, error) {
+func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *AdoptOptions) (*Report, error) {
 	o, err := checked(opts)
 	if err != nil {
 		return nil, err
 	}
-	j, err := o.judge(p, d)
+	j, err := verdict.New(p, o.PolicyFor, d, o.MaxSkew, o.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -101,9 +85,7 @@ func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Ad
 	a := &adopter[T]{d: d, opts: &o, judge: j, writer: newWriter(d, &o.WriteOptions)}
 	a.raw, _ = driver.As[driver.RawReader](d)
 	about := about(j, fmt.Sprintf(", spread %v, exact %v, rule %q, too old %v, apply %v", o.Spread, o.Exact, o.Origin.Name, o.TooOld, o.Apply))
-	r, err := writing("adopt", about, &o.WriteOptions, a.writer, a.adopt).run(ctx, d)
-	r.Applied, r.Policy = o.Apply, j.Policies()
-	return &r, err
+	return adoption.run(ctx, d, about, j.Policies(), &o.WriteOptions, a.writer, a.adopt)
 }
 
 // adopter is an Adopt under way.
@@ -116,37 +98,37 @@ type adopter[T any] struct {
 }
 
 // adopt adopts r, and returns a report of it alone.
-func (a *adopter[T]) adopt(ctx context.Context, r *record) (one AdoptReport, err error) {
+func (a *adopter[T]) adopt(ctx context.Context, r *record) (one Report, err error) {
 	switch {
 	case r.Problem != nil:
 		if err := judgeKey(a.d, r.Key); err != nil {
 			return one, err // a record that the driver cannot name fails, and its key is reported
 		}
 		if errors.Is(r.Problem, driver.ErrNotFound) {
-			one.note(vanished, 0)
+			one.count("vanished", 1)
 			return one, nil
 		}
-		one.Malformed, one.Problems = 1, map[string]int64{verdict.Reason(r.Problem): 1}
+		one.malformed(r.Problem)
 		return one, nil
 	case r.CreatedAt != 0:
-		one.Already = 1
+		one.count("already", 1)
 		return one, nil
 	}
 	t, err := a.judge.Terms(r.Key)
 	if err != nil {
 		return one, err
 	}
-	var left *int64 // the counter for a record that is not written
+	counted := "adopted"
 	var noted Change
 	at := a.judge.Now() // the same for all attempts, so that they write the same life
 	plan := func(m driver.Meta) (driver.Life, bool, error) {
 		now := a.judge.Now()
 		switch {
 		case m.CreatedAt != 0:
-			left = &one.Already
+			counted = "already"
 			return m.Life, false, nil
 		case !m.Alive(now):
-			left = &one.Dead
+			counted = "dead"
 			return m.Life, false, nil
 		}
 		created, known, err := a.created(ctx, Record{Key: r.Key, Meta: m, raw: a.raw}, t, at)
@@ -154,10 +136,10 @@ func (a *adopter[T]) adopt(ctx context.Context, r *record) (one AdoptReport, err
 		case err != nil:
 			return m.Life, false, err
 		case !known:
-			left = &one.NoOrigin
+			counted = "no_origin"
 			return m.Life, false, nil
 		case t.Limit(created) <= now && !a.opts.TooOld:
-			left = &one.TooOld
+			counted = "too_old"
 			return m.Life, false, nil
 		case t.Limit(created) <= now:
 			created = a.drawn(r.Key, t, at)
@@ -178,15 +160,9 @@ func (a *adopter[T]) adopt(ctx context.Context, r *record) (one AdoptReport, err
 		err = cmp.Or(r.Full, judgeKey(a.d, r.Key))
 	}
 	if err != nil {
-		return AdoptReport{}, err
+		return Report{}, err
 	}
-	switch what {
-	case done:
-		one.Adopted++
-	case nothing:
-		*left++
-	}
-	one.note(what, units(r.Size))
+	one.note(what, counted, r.Size)
 	return one, nil
 }
 
@@ -249,6 +225,3 @@ func (a *adopter[T]) expiry(key string, m driver.Meta, t *verdict.Terms, created
 	}
 	return e
 }
-
-// String returns the report as several lines of text.
-func (r *AdoptReport) String() string { return r.tallies().text(&r.Totals) }

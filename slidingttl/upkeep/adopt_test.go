@@ -33,12 +33,12 @@ func TestAdopt(t *testing.T) {
 
 	dry, err := upkeep.Adopt(t.Context(), f, policy, nil)
 	ok(t, err)
-	if dry.Applied || dry.Adopted != 102 || dry.Already != 1 || f.meta("bare-0").CreatedAt != 0 {
+	if dry.Applied || dry.Counts["adopted"] != 102 || dry.Counts["already"] != 1 || f.meta("bare-0").CreatedAt != 0 {
 		t.Fatalf("a dry run: %+v, created_at %d", dry, f.meta("bare-0").CreatedAt)
 	}
 	r, err := upkeep.Adopt(t.Context(), f, policy, applied())
 	ok(t, err)
-	if !r.Applied || r.Adopted != 102 || r.Already != 1 || r.Records != 103 {
+	if !r.Applied || r.Counts["adopted"] != 102 || r.Counts["already"] != 1 || r.Records != 103 {
 		t.Fatalf("the report is\n%v", r)
 	}
 	after := driver.Floor(f.Now())
@@ -68,7 +68,7 @@ func TestAdopt(t *testing.T) {
 	}
 	again, err := upkeep.Adopt(t.Context(), f, policy, applied())
 	ok(t, err)
-	if again.Adopted != 0 || again.Already != 103 {
+	if again.Counts["adopted"] != 0 || again.Counts["already"] != 103 {
 		t.Errorf("adopted twice:\n%v", again)
 	}
 }
@@ -84,7 +84,7 @@ func TestAdoptByRule(t *testing.T) {
 	o.Resume = nil
 	r, err := upkeep.Adopt(t.Context(), f, policy, o)
 	ok(t, err)
-	if r.Adopted != 2 || r.NoOrigin != 1 || r.TooOld != 1 {
+	if r.Counts["adopted"] != 2 || r.Counts["no_origin"] != 1 || r.Counts["too_old"] != 1 {
 		t.Fatalf("the report is\n%v", r)
 	}
 	if got, want := f.meta("expires in 20 days").CreatedAt, f.now.Add(-89*day); got != want {
@@ -99,7 +99,7 @@ func TestAdoptByRule(t *testing.T) {
 	o.TooOld = true
 	r, err = upkeep.Adopt(t.Context(), f, policy, o)
 	ok(t, err)
-	if m := f.meta("written 100 days ago"); r.Adopted != 1 || m.CreatedAt < f.now.Add(-60*day) {
+	if m := f.meta("written 100 days ago"); r.Counts["adopted"] != 1 || m.CreatedAt < f.now.Add(-60*day) {
 		t.Errorf("created_at is %v; the report is\n%v", m.CreatedAt.Time(), r)
 	}
 	failing := errors.New("no such field")
@@ -139,7 +139,7 @@ func TestAdoptFromField(t *testing.T) {
 	o.Origin = upkeep.FromField("meta.born")
 	r, err := upkeep.Adopt(t.Context(), rawed{f, raws}, policy, o)
 	ok(t, err)
-	if r.Adopted != 5 || r.NoOrigin != 3 {
+	if r.Counts["adopted"] != 5 || r.Counts["no_origin"] != 3 {
 		t.Errorf("the report is\n%v", r)
 	}
 	for _, key := range []string{"rfc", "seconds", "millis", "dynamo", "xattr"} {
@@ -235,7 +235,7 @@ func TestAdoptLosesToLiveTraffic(t *testing.T) {
 	o.Segments, o.Writers = 1, 1
 	r, err := upkeep.Adopt(ctx, s, policy, o)
 	ok(t, err)
-	if r.Vanished != 1 || r.Already != 1 || r.Adopted != 2 {
+	if r.Counts["vanished"] != 1 || r.Counts["already"] != 1 || r.Counts["adopted"] != 2 {
 		t.Errorf("the report is\n%v", r)
 	}
 	if m := f.meta("adopted"); m.Life != life {
@@ -266,7 +266,7 @@ func TestAdoptOutlastsFailures(t *testing.T) {
 		}}
 		r, err := upkeep.Adopt(t.Context(), s, policy, applied())
 		ok(t, err)
-		if r.Adopted != 1 || calls.Load() != 4 {
+		if r.Counts["adopted"] != 1 || calls.Load() != 4 {
 			t.Errorf("after %d calls:\n%v", calls.Load(), r)
 		}
 
@@ -287,7 +287,7 @@ func TestAdoptOutlastsFailures(t *testing.T) {
 		s.touch = func(string, func() (driver.Version, error)) (driver.Version, error) { return 0, locked }
 		r, err = upkeep.Adopt(t.Context(), s, policy, applied())
 		ok(t, err)
-		if r.Locked != 1 {
+		if r.Counts["locked"] != 1 {
 			t.Errorf("of a locked record:\n%v", r)
 		}
 	})
@@ -307,7 +307,7 @@ func TestAdoptTogether(t *testing.T) {
 	for i := range adopted {
 		go func() {
 			r, err := upkeep.Adopt(t.Context(), f, policy, applied())
-			adopted[i] = r.Adopted
+			adopted[i] = r.Counts["adopted"]
 			done <- err
 		}()
 	}
@@ -394,7 +394,7 @@ func TestAdoptResumes(t *testing.T) {
 	}
 	r, err := upkeep.Adopt(t.Context(), f, policy, o)
 	ok(t, err)
-	if r.Records != n || r.Adopted+r.Already != n {
+	if r.Records != n || r.Counts["adopted"]+r.Counts["already"] != n {
 		t.Errorf("a checkpoint of what is done:\n%v", r)
 	}
 }

@@ -29,56 +29,38 @@ func (o *EraseOptions) validate() error {
 	return cmp.Or(o.WriteOptions.validate(), o.named("EraseOptions"))
 }
 
-// EraseReport is the result of an Erase.
-type EraseReport struct {
-	Totals
-	Applied bool  `json:"applied"` // else it was a dry run
-	Erased  int64 `json:"erased"`  // records removed, alive or dead
-	Ended   int64 `json:"ended"`   // lives removed beside records, as counted when the last run began: see driver.Eraser
-	Written
-
-	// Missed counts records that were gone before their removal, or there after it. Another look counts
-	// in Failed those that are there at the end.
-	Missed int64 `json:"missed,omitempty"`
-
-	// Others counts keys that hold no record, but another type of value, for example. They stay.
-	Others int64 `json:"others,omitempty"`
-
-	// Later counts lives beside records that have to stay for now: erase again an hour later.
-	Later int64 `json:"later,omitempty"`
-
-	// Left is what the store's own files may still hold, in words: see driver.Eraser.
-	Left []string `json:"left,omitempty"`
-}
-
-func (r *EraseReport) add(page *EraseReport) { r.tallies().add(page.tallies()) }
-
-func (r *EraseReport) restart() { r.tallies().restart(&r.Totals) }
-
-func (r *EraseReport) tallies() tallies {
-	return tallies{"erasing" + dry(r.Applied), append([]tally{
-		{&r.Erased, would(r.Applied, "erased"), wrote},
-		{&r.Ended, would(r.Applied, "erased") + ": lives beside records", rare | wrote},
-		{&r.Missed, "gone before, or kept", rare | wrote},
-		{&r.Others, "no records, which stay", rare},
-		{&r.Later, "lives to be erased an hour later", rare | wrote},
-	}, r.Written.tallies()...), nil}
+var erasing = operation{
+	"erase", "erasing",
+	"applied erased ended" + written + " missed? others? later? left?",
+	append([]row{
+		{"erased", "would be erased", wrote},
+		{"ended", "would be erased: lives beside records", rare | wrote},
+		{"missed", "gone before, or kept", rare | wrote},
+		{"others", "no records, which stay", rare},
+		{"later", "lives to be erased an hour later", rare | wrote},
+	}, writtenRows...),
 }
 
 // Erase deletes the records of keys, whatever their state: alive, dead, retained or unreadable. It
 // is for the right to erasure. A record of these keys that is written during the call may stay. So may one
 // that was written, or restored, before a call with Options.Resume: nothing looks behind that position.
 //
+// The report counts records as "erased", or in a dry run what would be, and as "ended" the lives beside
+// records (see driver.Eraser), as counted when the last run began. "missed" were gone before their removal,
+// or there after it: another look counts in Failed those that are there at the end. "others" are keys that
+// hold no record, but another type of value, for example: they stay. "later" are lives beside records that
+// have to stay for now: erase again an hour later.
+//
 // Together with an error, the report is valid for the records read until then.
-func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseReport, error) {
+func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*Report, error) {
 	o, err := checked(opts)
 	if err != nil {
 		return nil, err
 	}
 	w := newWriter(d, &o.WriteOptions)
 	raw := w.raw
-	one := func(ctx context.Context, s *record) (EraseReport, error) {
-		r := EraseReport{Erased: 1, Written: Written{Units: units(s.Size)}}
+	one := func(ctx context.Context, s *record) (Report, error) {
+		r := Report{Counts: map[string]int64{"erased": 1, "write_units": units(s.Size)}}
 		if !o.Apply {
 			w.tried.Add(1)
 			return r, nil
@@ -92,7 +74,7 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 		if err == nil {
 			w.landed.Add(1)
 			if gone || raw != nil && there() {
-				r.Erased, r.Missed = 0, 1
+				r.Counts["erased"], r.Counts["missed"] = 0, 1
 			}
 		}
 		return r, err
@@ -107,10 +89,10 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 		}
 	}
 	var mu sync.Mutex // held by calls of Found
-	visit := func(ctx context.Context, _ int, page []driver.Scanned, into *EraseReport) error {
+	visit := func(ctx context.Context, _ int, page []driver.Scanned, into *Report) error {
 		page = slices.DeleteFunc(page, func(s driver.Scanned) bool {
 			if s.Other {
-				into.Others++
+				into.count("others", 1)
 			}
 			return s.Other || errors.Is(s.Problem, driver.ErrNotFound)
 		})
@@ -129,7 +111,7 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 		w.fails.walked.Add(int64(len(page)))
 		return forEach(ctx, w, recordsOf(page), into, true, one)
 	}
-	j := writing("erase", fmt.Sprintf("apply %v", o.Apply), &o.WriteOptions, w, one)
+	j := erasing.writing(fmt.Sprintf("apply %v", o.Apply), &o.WriteOptions, w, one)
 	j.visit = visit
 	var ended, later int64
 	if more != nil {
@@ -138,12 +120,13 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 		}
 	}
 	r, err := j.run(ctx, scanner)
-	r.Applied, r.Ended, r.Later = o.Apply, ended, later
-	if err == nil && o.Apply && r.Failed+r.Missed+r.Unsure > 0 {
+	erasing.end(&r, o.Apply, "")
+	r.Counts["ended"], r.Counts["later"] = ended, later
+	if err == nil && o.Apply && r.Failed+r.Counts["missed"]+r.Unsure > 0 {
 		err = look(ctx, d, o, &r)
 	}
 	if more != nil && err == nil && o.Apply {
-		if _, r.Later, err = more.EraseEnded(ctx, what, true); err == nil { // a trigger may have kept records that were erased
+		if _, r.Counts["later"], err = more.EraseEnded(ctx, what, true); err == nil { // a trigger may have kept records that were erased
 			r.Left, err = more.Scrub(ctx, what)
 		}
 	}
@@ -151,18 +134,15 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*EraseRe
 }
 
 // look sets r.Failed to the number of records that are there after all.
-func look[T any](ctx context.Context, d Store[T], o EraseOptions, r *EraseReport) error {
+func look[T any](ctx context.Context, d Store[T], o EraseOptions, r *Report) error {
 	o.Apply, o.Resume, o.Save, o.Found = false, nil, nil, o.Kept
 	now, err := Erase(ctx, d, &o)
 	if err != nil {
 		return err
 	}
-	if more := now.Erased - r.Failed; more > 0 {
+	if more := now.Counts["erased"] - r.Failed; more > 0 {
 		r.Failures = verdict.Count(r.Failures, map[string]int64{"the store kept it, or a look-up does not find its key": more})
 	}
-	r.Failed = max(r.Failed, now.Erased)
+	r.Failed = max(r.Failed, now.Counts["erased"])
 	return nil
 }
-
-// String returns the report as several lines of text.
-func (r *EraseReport) String() string { return r.tallies().text(&r.Totals) }

@@ -48,7 +48,7 @@ func TestFailedRecords(t *testing.T) {
 		o.Save = func(c upkeep.Checkpoint) error { last = c; return nil }
 		r, err := upkeep.Adopt(t.Context(), s, policy, o)
 		ok(t, err)
-		if !r.Done || r.Adopted != n-22 || r.Failed != 22 || r.Failures[errTrigger.Error()] != 20 || r.Failures["key must be at most 255 bytes"] != 2 {
+		if !r.Done || r.Counts["adopted"] != n-22 || r.Failed != 22 || r.Failures[errTrigger.Error()] != 20 || r.Failures["key must be at most 255 bytes"] != 2 {
 			t.Errorf("the report is\n%v", r)
 		}
 		if len(failed) != 22 || !errors.Is(failed["user:999"], driver.ErrInvalid) || !errors.Is(failed["user:77"], errTrigger) {
@@ -121,7 +121,7 @@ func TestDryRunJudgesKeys(t *testing.T) {
 	f.add(long, 0, 0)
 	r, err := upkeep.Adopt(t.Context(), picky{f}, policy, nil)
 	ok(t, err)
-	if r.Adopted != 1 || r.Failures["key must be at most 255 bytes"] != 1 {
+	if r.Counts["adopted"] != 1 || r.Failures["key must be at most 255 bytes"] != 1 {
 		t.Errorf("the report is\n%v", r)
 	}
 }
@@ -148,7 +148,7 @@ func TestAdoptFromFieldVanished(t *testing.T) {
 		"a": {Value: []byte(`{"born":1700000000}`)}, "b": {Value: []byte(`{"born":1700000000}`)},
 	}}}, policy, o)
 	ok(t, err)
-	if r.Vanished != 1 || r.TooOld != 2 || r.Failed != 0 {
+	if r.Counts["vanished"] != 1 || r.Counts["too_old"] != 2 || r.Failed != 0 {
 		t.Errorf("the report is\n%v", r)
 	}
 }

@@ -72,7 +72,7 @@ func BenchmarkFigureAdoptPace(b *testing.B) {
 		took := time.Since(began)
 		cancel()
 		ok(b, err)
-		b.ReportMetric(float64(r.Adopted)/took.Seconds()/pace, "of-pace")
+		b.ReportMetric(float64(r.Counts["adopted"])/took.Seconds()/pace, "of-pace")
 		b.ReportMetric(float64(<-beside)/float64(before), "p99/p99")
 	}
 }

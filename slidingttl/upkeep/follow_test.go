@@ -82,7 +82,7 @@ func besideLive(t *testing.T, records int, o upkeep.AdoptOptions) (p99 time.Dura
 			o.Page, o.Apply = 100, true
 			r, err := upkeep.Adopt(t.Context(), queued{f, q}, policy, &o)
 			ok(t, err)
-			rate = float64(r.Adopted) / time.Since(began).Seconds()
+			rate = float64(r.Counts["adopted"]) / time.Since(began).Seconds()
 		}
 		close(done)
 		calls.Wait()

@@ -68,56 +68,21 @@ const (
 	mostAgain = 10000
 )
 
-// HarvestReport is the result of a Harvest.
-type HarvestReport struct {
-	Totals
-	Applied bool   `json:"applied"` // else it was a dry run
-	Policy  string `json:"policy"`
-
-	Since driver.Instant `json:"since"` // deaths before it were left to an earlier harvest; zero: none
-
-	// Until is the time up to which deaths were considered. It is the next harvest's Since
-	// if this one is Done.
-	Until driver.Instant `json:"until"`
-
-	Idle        int64 `json:"idle"`        // handed over, dead of idleness
-	Age         int64 `json:"age"`         // handed over, dead of age
-	Earlier     int64 `json:"earlier"`     // dead, and left to an earlier harvest
-	Alive       int64 `json:"alive"`       // or dead for less than Grace
-	PastCap     int64 `json:"past_cap"`    // past the policy's cap, and left: their expiry is still to come
-	Ended       int64 `json:"ended"`       // past the cap, and ended by PastCap
-	Malformed   int64 `json:"malformed"`   // not handed over: their life cannot be read
-	Implausible int64 `json:"implausible"` // not handed over: times that make no sense, as if in another unit
-	Lost        int64 `json:"lost"`        // dead, and removed or overwritten before they were read
-
-	Problems map[string]int64 `json:"problems,omitempty"` // malformed records by reason
-
-	// Again has the hashes of the keys of records that were not handed over because they could not be read:
-	// at most 10,000 dead ones, and at most 10,000 that are malformed, or have an implausible
-	// expiry that has passed. The next harvest's HarvestOptions.Again must have them.
-	Again []string `json:"again,omitempty"`
-}
-
-func (r *HarvestReport) add(page *HarvestReport) {
-	r.Until = max(r.Until, page.Until)
-	r.tallies().add(page.tallies())
-	r.Again = append(r.Again, page.Again...)
-}
-
-func (r *HarvestReport) restart() { r.tallies().restart(&r.Totals) }
-
-func (r *HarvestReport) tallies() tallies {
-	return tallies{"harvest under " + r.Policy + dry(r.Applied), []tally{
-		{&r.Idle, would(r.Applied, "harvested") + ": dead of idleness", wrote},
-		{&r.Age, would(r.Applied, "harvested") + ": dead of age", wrote},
-		{&r.Earlier, "left to an earlier harvest", rare},
-		{&r.Alive, "alive, or dead not long enough", usual},
-		{&r.PastCap, "left: past the cap, with an expiry that is still to come", rare},
-		{&r.Ended, would(r.Applied, "ended") + ": past the cap, for the next harvest", rare | wrote},
-		{&r.Malformed, "left: malformed", rare},
-		{&r.Implausible, "left: implausible, see audit", rare},
-		{&r.Lost, "lost: gone before they were read", rare},
-	}, []reasons{{&r.Problems, "malformed because", usual}}}
+var harvesting = operation{
+	"harvest", "harvest",
+	"applied policy since until idle age earlier alive past_cap ended malformed implausible lost problems? again?",
+	[]row{
+		{"idle", "would be harvested: dead of idleness", wrote},
+		{"age", "would be harvested: dead of age", wrote},
+		{"earlier", "left to an earlier harvest", rare},
+		{"alive", "alive, or dead not long enough", usual},
+		{"past_cap", "left: past the cap, with an expiry that is still to come", rare},
+		{"ended", "would be ended: past the cap, for the next harvest", rare | wrote},
+		{"malformed", "left: malformed", rare},
+		{"implausible", "left: implausible, see audit", rare},
+		{"lost", "lost: gone before they were read", rare},
+		malformedRow,
+	},
 }
 
 // Harvested is a driver whose records can be listed, and read as they are stored.
@@ -136,17 +101,22 @@ type Harvested interface {
 // the Until of the last, miss no record, unless another program writes an expiry that has
 // already passed, or the key begins another life first.
 //
+// The report counts records handed over as dead of "idle"ness and of "age", or in a dry run what would be,
+// and others as "earlier" (left to an earlier harvest), "alive", or dead for less than Grace, "past_cap"
+// (left: their expiry is still to come), "ended" (by HarvestOptions.PastCap), "malformed" and "implausible"
+// (not handed over), and "lost" (dead, and removed or overwritten before they were read).
+//
 // Together with an error, the report is valid for the records handed over until then.
-func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *HarvestOptions) (*HarvestReport, error) {
+func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *HarvestOptions) (*Report, error) {
 	o, err := checked(opts)
 	if err != nil {
 		return nil, err
 	}
-	j, err := o.judge(p, d)
+	j, err := verdict.New(p, o.PolicyFor, d, o.MaxSkew, o.Now)
 	if err != nil {
 		return nil, err
 	}
-	h := &harvester{wait: firstWait, d: d, opts: &o, judge: j, waits: map[int]int{}, results: map[int]*HarvestReport{}, again: map[string]bool{}}
+	h := &harvester{wait: firstWait, d: d, opts: &o, judge: j, waits: map[int]int{}, results: map[int]*Report{}, again: map[string]bool{}}
 	for _, hash := range o.Again {
 		h.again[hash] = true
 	}
@@ -165,26 +135,26 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 	if o.Resume != nil {
 		// A later Until would leave a gap: what died meanwhile may lie in a part that this
 		// harvest has already read.
-		var before HarvestReport
+		var before Report
 		if err := json.Unmarshal(o.Resume.State, &before); err == nil && before.Until != 0 {
 			h.until = before.Until
 		}
 	}
-	look := job[HarvestReport, *HarvestReport]{
-		name:    "harvest",
+	look := job[Report, *Report]{
+		name:    harvesting.name,
 		about:   about(j, fmt.Sprintf(", since %d, grace %v, past cap %v, apply %v", o.Since, o.Grace, o.PastCap, o.Bury != nil)),
 		opts:    o.Options,
 		cost:    h.readers.cost,
-		add:     (*HarvestReport).add,
-		restart: (*HarvestReport).restart,
+		add:     (*Report).add,
+		restart: harvesting.restart,
 		wrote:   h.readers.tried.Load,
 		visit:   h.visit,
 		flush:   h.flush,
 		finish:  h.finish,
 	}
 	report, err := look.run(ctx, d)
-	report.Since, report.Until, report.Applied, report.Policy = o.Since, h.until, o.Bury != nil, h.judge.Policies()
-	return &report, err
+	report.Since, report.Until = o.Since, h.until
+	return harvesting.end(&report, o.Bury != nil, j.Policies()), err
 }
 
 func (o *HarvestOptions) validate() error {
@@ -201,18 +171,4 @@ func (o *HarvestOptions) validate() error {
 		atLeastZero("HarvestOptions.BatchBytes", &o.BatchBytes, 32<<20),
 		atLeastZero("HarvestOptions.Readers", &o.Readers, 16),
 	)
-}
-
-func (r *HarvestReport) malformed(err error) {
-	r.Malformed++
-	r.Problems = verdict.Count(r.Problems, map[string]int64{verdict.Reason(err): 1})
-}
-
-// String returns the report as several lines of text.
-func (r *HarvestReport) String() string {
-	dead := "dead by " + r.Until.Time().Format(time.RFC3339)
-	if r.Since != 0 {
-		dead += "\nand not by " + r.Since.Time().Format(time.RFC3339) + ", to which an earlier harvest came"
-	}
-	return r.tallies().text(&r.Totals, dead)
 }

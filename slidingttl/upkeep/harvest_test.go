@@ -101,7 +101,7 @@ func TestHarvest(t *testing.T) {
 	o.Segments = 1
 	report, err := upkeep.Harvest(t.Context(), r, policy, o)
 	ok(t, err)
-	if report.Idle != 4 || report.Age != 1 || report.Earlier != 1 || report.PastCap != 1 || report.Applied || !report.Done {
+	if report.Counts["idle"] != 4 || report.Counts["age"] != 1 || report.Counts["earlier"] != 1 || report.Counts["past_cap"] != 1 || report.Applied || !report.Done {
 		t.Errorf("a dry run:\n%v", report)
 	}
 	var g graves
@@ -116,7 +116,7 @@ func TestHarvest(t *testing.T) {
 			t.Errorf("%s is buried as %+v", key, d)
 		}
 	}
-	if report.Idle != 1 || report.Age != 1 || report.PastCap != 1 || report.Lost != 2 || report.Alive != 4 || report.Malformed != 1 || report.Earlier != 1 || !report.Applied {
+	if report.Counts["idle"] != 1 || report.Counts["age"] != 1 || report.Counts["past_cap"] != 1 || report.Counts["lost"] != 2 || report.Counts["alive"] != 4 || report.Counts["malformed"] != 1 || report.Counts["earlier"] != 1 || !report.Applied {
 		t.Errorf("the report is\n%v", report)
 	}
 	if grace := 10 * time.Minute; report.Until > f.now.Add(time.Minute-grace) || report.Until < f.now.Add(-grace) {
@@ -131,7 +131,7 @@ func TestHarvest(t *testing.T) {
 	o.Since = report.Until
 	again, err := upkeep.Harvest(t.Context(), r, policy, o)
 	ok(t, err)
-	if again.Idle != 0 || again.Age != 0 || g.calls != 1 || again.Until < report.Until {
+	if again.Counts["idle"] != 0 || again.Counts["age"] != 0 || g.calls != 1 || again.Until < report.Until {
 		t.Errorf("the next harvest:\n%v", again)
 	}
 }
@@ -178,7 +178,7 @@ func TestHarvestResumed(t *testing.T) {
 		if report.Until != until {
 			t.Errorf("until %v, at first %v", report.Until, until)
 		}
-		if done && report.Age != n {
+		if done && report.Counts["age"] != n {
 			t.Errorf("the report is\n%v", report)
 		}
 	}
@@ -209,7 +209,7 @@ func TestHarvestFails(t *testing.T) {
 		return nil
 	}
 	report, err := upkeep.Harvest(t.Context(), r, policy, o)
-	if !errors.Is(err, refused) || report.Done || report.Idle != 0 || saved.Done() {
+	if !errors.Is(err, refused) || report.Done || report.Counts["idle"] != 0 || saved.Done() {
 		t.Errorf("%v, %+v\n%v", err, saved, report)
 	}
 	for field, o := range map[string]upkeep.HarvestOptions{"Grace": {Grace: -1}, "Grace ": {Grace: 2 * time.Minute}, "Grace  ": {Options: upkeep.Options{MaxSkew: 5 * time.Minute}}, "Grace   ": {Options: upkeep.Options{MaxSkew: math.MaxInt64}}, "Batch": {Batch: -1}, "BatchBytes": {BatchBytes: -1}, "Readers": {Readers: -1}, "PastCap": {PastCap: true}} {
@@ -320,27 +320,27 @@ func TestHarvestPastCap(t *testing.T) {
 	o := &upkeep.HarvestOptions{Bury: g.Bury}
 	report, err := upkeep.Harvest(t.Context(), r, short, o)
 	ok(t, err)
-	if want := []string{"dead"}; !slices.Equal(g.keys(), want) || report.PastCap != 2 || report.Alive != 2 || report.Ended != 0 {
+	if want := []string{"dead"}; !slices.Equal(g.keys(), want) || report.Counts["past_cap"] != 2 || report.Counts["alive"] != 2 || report.Counts["ended"] != 0 {
 		t.Errorf("buried %q\n%v", g.keys(), report)
 	}
 	before := r.meta("old")
 	dry, err := upkeep.Harvest(t.Context(), r, short, &upkeep.HarvestOptions{PastCap: true})
 	ok(t, err)
-	if dry.Ended != 1 || dry.PastCap != 1 || r.meta("old") != before {
+	if dry.Counts["ended"] != 1 || dry.Counts["past_cap"] != 1 || r.meta("old") != before {
 		t.Errorf("a dry run:\n%v", dry)
 	}
 	o.PastCap, o.Since = true, report.Until
 	report, err = upkeep.Harvest(t.Context(), r, short, o)
 	ok(t, err)
 	ended := r.meta("old")
-	if now := driver.Floor(r.Now()); report.Ended != 1 || report.PastCap != 1 || ended.ExpiresAt > now || ended.ExpiresAt < now.Add(-time.Minute) || len(g.dead) != 1 {
+	if now := driver.Floor(r.Now()); report.Counts["ended"] != 1 || report.Counts["past_cap"] != 1 || ended.ExpiresAt > now || ended.ExpiresAt < now.Add(-time.Minute) || len(g.dead) != 1 {
 		t.Errorf("%+v\n%v", ended, report)
 	}
 	o.Since = report.Until
 	o.Now = func() time.Time { return r.Now().Add(time.Hour) }
 	report, err = upkeep.Harvest(t.Context(), r, short, o)
 	ok(t, err)
-	if d := g.dead["old"]; len(d) != 1 || d[0].At != ended.ExpiresAt || report.Age != 1 || report.Earlier != 1 || len(g.dead) != 2 {
+	if d := g.dead["old"]; len(d) != 1 || d[0].At != ended.ExpiresAt || report.Counts["age"] != 1 || report.Counts["earlier"] != 1 || len(g.dead) != 2 {
 		t.Errorf("then: %+v\n%v", d, report)
 	}
 	if r.meta("young").ExpiresAt != r.now.Add(10*day) {
@@ -351,7 +351,7 @@ func TestHarvestPastCap(t *testing.T) {
 	f.add("old", -40*day, 10*day)
 	report, err = upkeep.Harvest(t.Context(), f, short, &upkeep.HarvestOptions{PastCap: true, Bury: g.Bury})
 	ok(t, err)
-	if report.PastCap != 1 || report.Ended != 0 || f.meta("old").ExpiresAt != f.now.Add(10*day) {
+	if report.Counts["past_cap"] != 1 || report.Counts["ended"] != 0 || f.meta("old").ExpiresAt != f.now.Add(10*day) {
 		t.Errorf("not retained:\n%v", report)
 	}
 }
@@ -379,7 +379,7 @@ func TestHarvestPastCapRaces(t *testing.T) {
 			m := &meddled{fixture: r, meddle: func() { c.meddle(r, r.meta("old")) }}
 			report, err := upkeep.Harvest(t.Context(), m, short, &upkeep.HarvestOptions{PastCap: true, Bury: new(graves).Bury})
 			ok(t, err)
-			if report.Ended != c.ended || report.Alive != 1-c.ended {
+			if report.Counts["ended"] != c.ended || report.Counts["alive"] != 1-c.ended {
 				t.Errorf("the report is\n%v", report)
 			}
 			if e, err := r.Get(t.Context(), "old"); c.ended == 0 && err == nil && e.ExpiresAt != r.now.Add(6*day) {
@@ -462,7 +462,7 @@ func TestHarvestBytes(t *testing.T) {
 	o.Segments = 4
 	report, err := upkeep.Harvest(t.Context(), r, policy, o)
 	ok(t, err)
-	if len(g.dead) != 200 || report.Idle != 200 || g.calls < 5 {
+	if len(g.dead) != 200 || report.Counts["idle"] != 200 || g.calls < 5 {
 		t.Errorf("%d buried in %d calls\n%v", len(g.dead), g.calls, report)
 	}
 }
@@ -482,7 +482,7 @@ func TestHarvestImplausible(t *testing.T) {
 	var g graves
 	report, err := upkeep.Harvest(t.Context(), r, short, &upkeep.HarvestOptions{PastCap: true, Bury: g.Bury})
 	ok(t, err)
-	if r.meta("seconds").Life != seconds || report.Implausible != 1 || report.Ended != 1 || r.meta("old") == old {
+	if r.meta("seconds").Life != seconds || report.Counts["implausible"] != 1 || report.Counts["ended"] != 1 || r.meta("old") == old {
 		t.Errorf("%+v\n%v", r.meta("seconds"), report)
 	}
 	if want := []string{"dead"}; !slices.Equal(g.keys(), want) {

@@ -31,13 +31,13 @@ type harvester struct {
 
 	mu      sync.Mutex // guards the rest
 	waiting []waiting
-	results map[int]*HarvestReport // by segment, of what was handed over and does not count yet
-	waits   map[int]int            // how many of them each segment has
-	since   time.Time              // when the first of them was found
-	wait    time.Duration          // how long that may be ago, with the time that reading them will take
-	perRead time.Duration          // what reading and handing over one took last
-	asked   int                    // dead records that could not be read
-	unread  int                    // records that the scan could not read
+	results map[int]*Report // by segment, of what was handed over and does not count yet
+	waits   map[int]int     // how many of them each segment has
+	since   time.Time       // when the first of them was found
+	wait    time.Duration   // how long that may be ago, with the time that reading them will take
+	perRead time.Duration   // what reading and handing over one took last
+	asked   int             // dead records that could not be read
+	unread  int             // records that the scan could not read
 }
 
 // waiting is a dead record of a segment.
@@ -52,7 +52,7 @@ type ender interface {
 	Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error)
 }
 
-func (h *harvester) visit(ctx context.Context, segment int, page []driver.Scanned, into *HarvestReport) error {
+func (h *harvester) visit(ctx context.Context, segment int, page []driver.Scanned, into *Report) error {
 	into.Until = h.until
 	var dead, aged []driver.Scanned
 	for i := range page {
@@ -68,18 +68,18 @@ func (h *harvester) visit(ctx context.Context, segment int, page []driver.Scanne
 		case err != nil:
 			return err
 		case (s.Alive(h.until) || s.ExpiresAt < verdict.Earliest) && h.judge.Implausible(s.Life, now) != "":
-			into.Implausible++
+			into.count("implausible", 1)
 			if !s.Alive(h.until) { // else it dies later, and is found then
 				h.askAgain(s.Key, into)
 			}
 		case s.Alive(h.until) && (!s.Alive(now) || t.Limit(s.CreatedAt) > h.until):
-			into.Alive++
+			into.count("alive", 1)
 		case s.Alive(h.until) && h.opts.PastCap && s.ExpiresAt != 0 && s.HeldUntil.Sub(s.ExpiresAt) > h.opts.Grace:
 			aged = append(aged, *s)
 		case s.Alive(h.until):
-			into.PastCap++
+			into.count("past_cap", 1)
 		case s.ExpiresAt <= h.opts.Since && !(len(h.again) > 0 && h.again[verdict.KeyHash(s.Key)]):
-			into.Earlier++
+			into.count("earlier", 1)
 		default:
 			dead = append(dead, *s)
 		}
@@ -104,7 +104,7 @@ func (h *harvester) visit(ctx context.Context, segment int, page []driver.Scanne
 
 // askAgain adds a record that the scan could not read to Again. Such records may be many, and alive:
 // beyond the limit they are only counted, and end no harvest.
-func (h *harvester) askAgain(key string, into *HarvestReport) {
+func (h *harvester) askAgain(key string, into *Report) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.unread++; h.unread <= mostAgain {
@@ -113,7 +113,7 @@ func (h *harvester) askAgain(key string, into *HarvestReport) {
 }
 
 // forEach calls one for each record. Nothing stays pending: what did not count is read again.
-func (h *harvester) forEach(ctx context.Context, page []record, into *HarvestReport, one func(context.Context, *record) (HarvestReport, error)) error {
+func (h *harvester) forEach(ctx context.Context, page []record, into *Report, one func(context.Context, *record) (Report, error)) error {
 	h.readers.fails.walked.Add(int64(len(page)))
 	err := forEach(ctx, h.readers, page, into, false, one)
 	into.pending = nil
@@ -124,9 +124,9 @@ func (h *harvester) forEach(ctx context.Context, page []record, into *HarvestRep
 }
 
 // end ends the life of s if it is still past its cap.
-func (h *harvester) end(ctx context.Context, s *record) (one HarvestReport, err error) {
+func (h *harvester) end(ctx context.Context, s *record) (one Report, err error) {
 	if kept, err := h.readers.spared(ctx, s); err != nil || kept {
-		one.PastCap = 1
+		one.count("past_cap", 1)
 		return one, err
 	}
 	t, err := h.judge.Terms(s.Key)
@@ -145,18 +145,18 @@ func (h *harvester) end(ctx context.Context, s *record) (one HarvestReport, err 
 	switch {
 	case err != nil:
 	case what == done:
-		one.Ended++
+		one.count("ended", 1)
 	case what == locked || what == races:
-		one.PastCap++
+		one.count("past_cap", 1)
 	default:
-		one.Alive++ // or another write has removed it
+		one.count("alive", 1) // or another write has removed it
 	}
 	return one, err
 }
 
 // read reads the record that s describes, and returns a report of this record. A dry run reads
 // nothing.
-func (h *harvester) read(ctx context.Context, s *driver.Scanned) (d *driver.Dead, one HarvestReport, err error) {
+func (h *harvester) read(ctx context.Context, s *driver.Scanned) (d *driver.Dead, one Report, err error) {
 	raw := driver.Raw{Meta: s.Meta}
 	if h.opts.Bury != nil {
 		err = retry.Do(ctx, func() (err error) {
@@ -165,7 +165,7 @@ func (h *harvester) read(ctx context.Context, s *driver.Scanned) (d *driver.Dead
 		})
 		switch {
 		case errors.Is(err, driver.ErrNotFound):
-			one.Lost++
+			one.count("lost", 1)
 			return nil, one, nil
 		case errors.Is(err, driver.ErrInvalid):
 			one.malformed(err)
@@ -178,26 +178,26 @@ func (h *harvester) read(ctx context.Context, s *driver.Scanned) (d *driver.Dead
 		}
 	}
 	if raw.CreatedAt != s.CreatedAt {
-		one.Lost++ // the key's next life has replaced it
+		one.count("lost", 1) // the key's next life has replaced it
 	}
 	t, err := h.judge.Terms(s.Key)
 	switch {
 	case err != nil:
 		return nil, one, err
 	case raw.Alive(h.until):
-		one.Alive += 1 - one.Lost
+		one.count("alive", 1-one.Counts["lost"])
 		return nil, one, nil
 	case raw.ExpiresAt >= t.Limit(raw.CreatedAt):
-		one.Age++
+		one.count("age", 1)
 	default:
-		one.Idle++
+		one.count("idle", 1)
 	}
 	return &driver.Dead{Key: s.Key, Raw: raw, At: raw.ExpiresAt}, one, nil
 }
 
 // flush hands over what waits if it is much, or has waited long. It reports whether nothing of the
 // segment waits.
-func (h *harvester) flush(ctx context.Context, segment int, _ bool, into *HarvestReport) (bool, error) {
+func (h *harvester) flush(ctx context.Context, segment int, _ bool, into *Report) (bool, error) {
 	if h.due() {
 		if err := h.drain(ctx); err != nil {
 			return false, err
@@ -235,7 +235,7 @@ func (h *harvester) probe(ctx context.Context, key string) {
 }
 
 // count adds the results of a segment to into. The caller holds mu.
-func (h *harvester) count(segment int, into *HarvestReport) {
+func (h *harvester) count(segment int, into *Report) {
 	if r := h.results[segment]; r != nil {
 		into.Sum().sum(r.Sum())
 		into.add(r)
@@ -244,7 +244,7 @@ func (h *harvester) count(segment int, into *HarvestReport) {
 }
 
 // finish hands over the rest.
-func (h *harvester) finish(ctx context.Context, into *HarvestReport) error {
+func (h *harvester) finish(ctx context.Context, into *Report) error {
 	err := h.drain(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -291,10 +291,10 @@ func (h *harvester) handOver(ctx context.Context, dead []waiting) error {
 		for i, w := range part {
 			page[i].Scanned, segments[w.Key] = w.Scanned, w.segment
 		}
-		var failed HarvestReport
-		err := h.forEach(ctx, page, &failed, func(ctx context.Context, s *record) (HarvestReport, error) {
+		var failed Report
+		err := h.forEach(ctx, page, &failed, func(ctx context.Context, s *record) (Report, error) {
 			d, one, err := h.read(ctx, &s.Scanned)
-			if err != nil || one.Malformed > 0 {
+			if err != nil || one.Counts["malformed"] > 0 {
 				one.Again = []string{verdict.KeyHash(s.Key)}
 			}
 			h.mu.Lock()
@@ -307,7 +307,7 @@ func (h *harvester) handOver(ctx context.Context, dead []waiting) error {
 				batch = append(batch, *d)
 				bytes += len(d.Value)
 			}
-			return HarvestReport{}, err
+			return Report{}, err
 		})
 		h.mu.Lock()
 		h.result(part[0].segment).Sum().sum(failed.Sum())
@@ -324,9 +324,9 @@ func (h *harvester) handOver(ctx context.Context, dead []waiting) error {
 }
 
 // result returns the results of a segment. The caller holds mu.
-func (h *harvester) result(segment int) *HarvestReport {
+func (h *harvester) result(segment int) *Report {
 	if h.results[segment] == nil {
-		h.results[segment] = new(HarvestReport)
+		h.results[segment] = new(Report)
 	}
 	return h.results[segment]
 }

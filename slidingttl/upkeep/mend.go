@@ -21,29 +21,14 @@ type MendOptions struct {
 	CreatedAt string
 }
 
-// MendReport is the result of a Mend.
-type MendReport struct {
-	Totals
-	Applied bool `json:"applied"` // else it was a dry run
-
-	Mended   int64            `json:"mended"` // in a dry run: would be
-	Faults   map[string]int64 `json:"faults,omitempty"`
-	Left     int64            `json:"left"` // not written: the intended life is in doubt
-	Problems map[string]int64 `json:"problems,omitempty"`
-	Well     int64            `json:"well"`
-	Written
-}
-
-func (r *MendReport) add(page *MendReport) { r.tallies().add(page.tallies()) }
-
-func (r *MendReport) restart() { r.tallies().restart(&r.Totals) }
-
-func (r *MendReport) tallies() tallies {
-	return tallies{"mending" + dry(r.Applied), append([]tally{
-		{&r.Mended, would(r.Applied, "mended"), wrote},
-		{&r.Well, "well", usual},
-		{&r.Left, "left: what was meant is in doubt", rare},
-	}, r.Written.tallies()...), []reasons{{&r.Faults, "faults", wrote}, {&r.Problems, "left because", usual}}}
+var mending = operation{
+	"mend", "mending",
+	"applied mended faults? left problems? well" + written,
+	append(append([]row{
+		{"mended", "would be mended", wrote},
+		{"well", "well", usual},
+		{"left", "left: what was meant is in doubt", rare},
+	}, writtenRows...), row{"faults", "faults", why | wrote}, row{"problems", "left because", why}),
 }
 
 // Mend corrects the lives of records that cannot be read or that the store ignores. It does
@@ -52,8 +37,11 @@ func (r *MendReport) tallies() tallies {
 // corrects a created_at that is implausible but makes sense in that unit. Options.PolicyFor
 // is not used.
 //
+// The report counts records as "mended", or in a dry run what would be, as "well", and as "left", where
+// what was meant is in doubt.
+//
 // Together with an error, the report is valid for the records read until then.
-func Mend[T any](ctx context.Context, d Store[T], opts *MendOptions) (*MendReport, error) {
+func Mend[T any](ctx context.Context, d Store[T], opts *MendOptions) (*Report, error) {
 	o, err := checked(opts)
 	if err != nil {
 		return nil, err
@@ -61,11 +49,9 @@ func Mend[T any](ctx context.Context, d Store[T], opts *MendOptions) (*MendRepor
 	if o.CreatedAt != "" && !slices.Contains(verdict.Units, o.CreatedAt) {
 		return nil, invalid("MendOptions.CreatedAt", strconv.Quote(o.CreatedAt), "must be seconds, micros or nanos")
 	}
-	m := &mender[T]{d: d, unit: o.CreatedAt, judge: o.clock(d), writer: newWriter(d, &o.WriteOptions)}
+	m := &mender[T]{d: d, unit: o.CreatedAt, judge: verdict.At(d, o.MaxSkew, o.Now), writer: newWriter(d, &o.WriteOptions)}
 	m.driver, _ = driver.As[driver.Mender](d)
-	r, err := writing("mend", fmt.Sprintf("created_at %q, apply %v", o.CreatedAt, o.Apply), &o.WriteOptions, m.writer, m.mend).run(ctx, d)
-	r.Applied = o.Apply
-	return &r, err
+	return mending.run(ctx, d, fmt.Sprintf("created_at %q, apply %v", o.CreatedAt, o.Apply), "", &o.WriteOptions, m.writer, m.mend)
 }
 
 // mender is a Mend under way.
@@ -78,25 +64,25 @@ type mender[T any] struct {
 }
 
 // mend corrects r, and returns a report of this record.
-func (m *mender[T]) mend(ctx context.Context, r *record) (one MendReport, err error) {
+func (m *mender[T]) mend(ctx context.Context, r *record) (one Report, err error) {
 	wrong := r.Problem != nil && !errors.Is(r.Problem, driver.ErrNotFound) || r.Fault != "" || m.judge.Implausible(r.Life, m.judge.Now()) != ""
 	if wrong {
 		if kept, err := m.writer.spared(ctx, r); err != nil || kept {
-			one.Kept = 1
+			one.count("kept", 1)
 			return one, err
 		}
 	}
 	switch {
 	case errors.Is(r.Problem, driver.ErrNotFound):
-		one.note(vanished, 0)
+		one.count("vanished", 1)
 		return one, nil
 	case r.Problem == nil && m.judge.Implausible(r.Life, m.judge.Now()) != "":
 		return m.mendUnit(ctx, r)
 	case r.Problem == nil && (r.Fault == "" || m.driver == nil):
-		one.Well = 1
+		one.count("well", 1)
 		return one, nil
 	case m.driver == nil:
-		one.left(r.Problem)
+		one.left(verdict.Reason(r.Problem))
 		return one, nil
 	}
 	var fault string
@@ -116,22 +102,25 @@ func (m *mender[T]) mend(ctx context.Context, r *record) (one MendReport, err er
 	}
 	switch {
 	case err == nil && fault == "":
-		one.Well++
+		one.count("well", 1)
 		return one, nil
 	case errors.Is(err, driver.ErrInvalid):
-		one.left(err)
+		one.left(verdict.Reason(err))
 		return one, nil
 	}
 	what, err := m.writer.became(err)
-	if what == done {
-		one.Mended, one.Faults = 1, map[string]int64{fault: 1}
+	if err != nil {
+		return one, err
 	}
-	one.note(what, units(r.Size))
-	return one, err
+	if what == done {
+		one.because("faults", map[string]int64{fault: 1})
+	}
+	one.note(what, "mended", r.Size)
+	return one, nil
 }
 
 // mendUnit corrects the implausible created_at of r, and returns a report of this record.
-func (m *mender[T]) mendUnit(ctx context.Context, r *record) (one MendReport, err error) {
+func (m *mender[T]) mendUnit(ctx context.Context, r *record) (one Report, err error) {
 	var doubt, unit string
 	plan := func(was driver.Meta) (driver.Life, bool, error) {
 		if doubt, unit = verdict.Doubt(was.Life, m.judge.Now().Plus(m.judge.Skew)); unit == "" || unit != m.unit {
@@ -143,23 +132,24 @@ func (m *mender[T]) mendUnit(ctx context.Context, r *record) (one MendReport, er
 		_, err := m.d.Touch(ctx, r.Key, was, next, m.judge.Now())
 		return err
 	})
+	counted := "mended"
 	switch {
 	case err != nil:
 		return one, err
 	case what == done:
-		one.Mended, one.Faults = 1, map[string]int64{doubt: 1}
+		one.because("faults", map[string]int64{doubt: 1})
 	case what == nothing && doubt == "":
-		one.Well++
+		counted = "well"
 	case what == nothing:
-		one.Left, one.Problems = 1, map[string]int64{doubt: 1}
+		one.left(doubt)
+		return one, nil
 	}
-	one.note(what, units(r.Size))
+	one.note(what, counted, r.Size)
 	return one, nil
 }
 
-func (r *MendReport) left(err error) {
-	r.Left, r.Problems = 1, map[string]int64{verdict.Reason(err): 1}
+// left counts a record that Mend leaves, and why.
+func (r *Report) left(why string) {
+	r.count("left", 1)
+	r.because("problems", map[string]int64{why: 1})
 }
-
-// String returns the report as several lines of text.
-func (r *MendReport) String() string { return r.tallies().text(&r.Totals) }

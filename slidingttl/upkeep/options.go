@@ -187,13 +187,5 @@ func (o *WriteOptions) named(options string) error {
 	return nil
 }
 
-// judge returns the judge of the records of s by p.
-func (o *Options) judge(p slidingttl.Policy, s driver.Scanner) (*verdict.Judge, error) {
-	return verdict.New(p, o.PolicyFor, s, o.MaxSkew, o.Now)
-}
-
-// clock returns the judge of the records of s by no policy.
-func (o *Options) clock(s driver.Scanner) *verdict.Judge { return verdict.At(s, o.MaxSkew, o.Now) }
-
 // about returns Checkpoint.About: the policy and the options that a resumed run must share.
 func about(j *verdict.Judge, more string) string { return "policy " + j.Policies() + more }

@@ -52,7 +52,7 @@ func TestLimits(t *testing.T) {
 				if took := time.Since(began); took < c.want*95/100 || took > c.want*105/100 {
 					t.Errorf("it took %v; want %v", took, c.want)
 				}
-				if r.Adopted != 600 || r.Cost < 400 || r.Cost > 450 {
+				if r.Counts["adopted"] != 600 || r.Cost < 400 || r.Cost > 450 {
 					t.Errorf("the report is\n%v", r)
 				}
 				if last.Records != 600 || last.Writes != 600 || last.Done != 2 || last.Segments != 2 || last.Cost != r.Cost {

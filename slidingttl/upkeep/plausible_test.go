@@ -46,12 +46,12 @@ func TestImplausible(t *testing.T) {
 	write := upkeep.WriteOptions{Apply: true}
 	reaped, err := upkeep.Reap(ctx, f, policy, &upkeep.ReapOptions{WriteOptions: write, PastCap: true, Expired: true, Retained: true})
 	ok(t, err)
-	if reaped.PastCap != 0 || reaped.Implausible != 10 || len(keysOf(f)) != 12 {
+	if reaped.Counts["past_cap"] != 0 || reaped.Counts["implausible"] != 10 || len(keysOf(f)) != 12 {
 		t.Fatalf("the report is\n%v", reaped)
 	}
 	mended, err := upkeep.Mend(ctx, f, &upkeep.MendOptions{WriteOptions: write})
 	ok(t, err)
-	if mended.Mended != 0 || mended.Left != 10 || mended.Well != 2 {
+	if mended.Counts["mended"] != 0 || mended.Counts["left"] != 10 || mended.Counts["well"] != 2 {
 		t.Errorf("without a unit:\n%v", mended)
 	}
 	for _, u := range []string{"seconds", "micros"} {

@@ -40,38 +40,18 @@ func (o *ReapOptions) validate() error {
 	return cmp.Or(o.WriteOptions.validate(), atLeastZero("ReapOptions.Grace", &o.Grace, time.Hour))
 }
 
-// ReapReport is the result of a Reap.
-type ReapReport struct {
-	Totals
-	Applied bool   `json:"applied"` // else it was a dry run
-	Policy  string `json:"policy"`
-
-	PastCap     int64 `json:"past_cap"`    // removed: older than MaxLifetime
-	Expired     int64 `json:"expired"`     // removed: their expiry had passed
-	Retained    int64 `json:"retained"`    // dead, and kept because the store retains them
-	Left        int64 `json:"left"`        // dead, and left to the store
-	Alive       int64 `json:"alive"`       // or dead for less than Grace
-	Malformed   int64 `json:"malformed"`   // not removed
-	Implausible int64 `json:"implausible"` // not removed: times that make no sense, as if in another unit
-	Written
-
-	Problems map[string]int64 `json:"problems,omitempty"` // why those are malformed
-}
-
-func (r *ReapReport) add(page *ReapReport) { r.tallies().add(page.tallies()) }
-
-func (r *ReapReport) restart() { r.tallies().restart(&r.Totals) }
-
-func (r *ReapReport) tallies() tallies {
-	return tallies{"reaping under " + r.Policy + dry(r.Applied), append([]tally{
-		{&r.PastCap, would(r.Applied, "removed") + ": past their cap", wrote},
-		{&r.Expired, would(r.Applied, "removed") + ": expired", rare | wrote},
-		{&r.Retained, "dead, and retained by the store", rare},
-		{&r.Left, "dead, and left to the store", rare},
-		{&r.Alive, "alive, or dead not long enough", usual},
-		{&r.Malformed, "left: malformed", rare},
-		{&r.Implausible, "left: implausible, see audit", rare},
-	}, r.Written.tallies()...), []reasons{{&r.Problems, "malformed because", usual}}}
+var reaping = operation{
+	"reap", "reaping",
+	"applied policy past_cap expired retained left alive malformed implausible" + written + " problems?",
+	append([]row{
+		{"past_cap", "would be removed: past their cap", wrote},
+		{"expired", "would be removed: expired", rare | wrote},
+		{"retained", "dead, and retained by the store", rare},
+		{"left", "dead, and left to the store", rare},
+		{"alive", "alive, or dead not long enough", usual},
+		{"malformed", "left: malformed", rare},
+		{"implausible", "left: implausible, see audit", rare},
+	}, append(writtenRows, malformedRow)...),
 }
 
 // Reap removes the records of d that are dead under p and that the store will not remove.
@@ -80,8 +60,12 @@ func (r *ReapReport) tallies() tallies {
 // retains: if a driver retains dead records, a death by the cap counts like one by the
 // expiry.
 //
+// The report counts records removed as "past_cap" and "expired", or in a dry run what would be, those that
+// are dead and stay as "retained" and "left" to the store, those "alive", or dead for less than Grace, and
+// as "malformed" or "implausible" (with times that make no sense) what is not removed either.
+//
 // Together with an error, the report is valid for the records read until then.
-func Reap[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *ReapOptions) (*ReapReport, error) {
+func Reap[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *ReapOptions) (*Report, error) {
 	o, err := checked(opts)
 	if err != nil {
 		return nil, err
@@ -89,15 +73,13 @@ func Reap[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Rea
 	if !o.Expired && !o.Retained {
 		o.PastCap = true
 	}
-	j, err := o.judge(p, d)
+	j, err := verdict.New(p, o.PolicyFor, d, o.MaxSkew, o.Now)
 	if err != nil {
 		return nil, err
 	}
 	r := &reaper[T]{d: d, opts: &o, judge: j, writer: newWriter(d, &o.WriteOptions)}
 	about := about(j, fmt.Sprintf(", grace %v, past cap %v, expired %v, retained %v, apply %v", o.Grace, o.PastCap, o.Expired, o.Retained, o.Apply))
-	report, err := writing("reap", about, &o.WriteOptions, r.writer, r.reap).run(ctx, d)
-	report.Applied, report.Policy = o.Apply, j.Policies()
-	return &report, err
+	return reaping.run(ctx, d, about, j.Policies(), &o.WriteOptions, r.writer, r.reap)
 }
 
 // reaper is a Reap under way.
@@ -109,16 +91,16 @@ type reaper[T any] struct {
 }
 
 // reap removes s if the options ask for it, and returns a report of this record.
-func (r *reaper[T]) reap(ctx context.Context, s *record) (one ReapReport, err error) {
+func (r *reaper[T]) reap(ctx context.Context, s *record) (one Report, err error) {
 	if s.Problem != nil {
-		one.Malformed, one.Problems = 1, map[string]int64{verdict.Reason(s.Problem): 1}
+		one.malformed(s.Problem)
 		return one, nil
 	}
 	t, err := r.judge.Terms(s.Key)
 	if err != nil {
 		return one, err
 	}
-	var counted *int64
+	var counted string
 	var retention time.Duration
 	if s.HeldUntil != 0 {
 		retention = s.HeldUntil.Sub(s.ExpiresAt)
@@ -129,19 +111,19 @@ func (r *reaper[T]) reap(ctx context.Context, s *record) (one ReapReport, err er
 		retained := died.Add(retention) > now
 		switch {
 		case r.judge.Implausible(m.Life, now) != "":
-			counted = &one.Implausible
+			counted = "implausible"
 		case died > now.Add(-r.opts.Grace):
-			counted = &one.Alive
+			counted = "alive"
 		case retained && !r.opts.Retained:
-			counted = &one.Retained
+			counted = "retained"
 		case m.Alive(now) && (r.opts.PastCap || retained):
-			counted = &one.PastCap
+			counted = "past_cap"
 			return m.Life, true, nil
 		case !m.Alive(now) && (r.opts.Expired || retained):
-			counted = &one.Expired
+			counted = "expired"
 			return m.Life, true, nil
 		default:
-			counted = &one.Left
+			counted = "left"
 		}
 		return m.Life, false, nil
 	}
@@ -160,14 +142,8 @@ func (r *reaper[T]) reap(ctx context.Context, s *record) (one ReapReport, err er
 		return err
 	})
 	if err != nil {
-		return ReapReport{}, err
+		return Report{}, err
 	}
-	if what == done || what == nothing {
-		*counted++
-	}
-	one.note(what, units(s.Size))
+	one.note(what, counted, s.Size)
 	return one, nil
 }
-
-// String returns the report as several lines of text.
-func (r *ReapReport) String() string { return r.tallies().text(&r.Totals) }

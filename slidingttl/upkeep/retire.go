@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -16,24 +17,13 @@ func (o *RetireOptions) validate() error {
 	return cmp.Or(o.WriteOptions.validate(), o.named("RetireOptions"))
 }
 
-// RetireReport is the result of a Retire. A record whose life cannot be read counts as failed.
-type RetireReport struct {
-	Totals
-	Applied bool  `json:"applied"` // else it was a dry run
-	Retired int64 `json:"retired"` // in a dry run: would be
-	Dead    int64 `json:"dead"`    // not found, or dead already
-	Written
-}
-
-func (r *RetireReport) add(page *RetireReport) { r.tallies().add(page.tallies()) }
-
-func (r *RetireReport) restart() { r.tallies().restart(&r.Totals) }
-
-func (r *RetireReport) tallies() tallies {
-	return tallies{"retiring" + dry(r.Applied), append([]tally{
-		{&r.Retired, would(r.Applied, "retired"), wrote},
-		{&r.Dead, "not found, or dead already", usual},
-	}, r.Written.tallies()...), nil}
+var retiring = operation{
+	"retire", "retiring",
+	"applied retired dead" + written,
+	append([]row{
+		{"retired", "would be retired", wrote},
+		{"dead", "not found, or dead already", usual},
+	}, writtenRows...),
 }
 
 // Retire ends the lives of records for every process, as Store.Retire does. Their expiry becomes now
@@ -41,20 +31,23 @@ func (r *RetireReport) tallies() tallies {
 // resolution. It deletes nothing: retention, sources and archives see a death like any other. A record
 // that is written meanwhile is read again, and then retired. PolicyFor is not used.
 //
+// The report counts records as "retired", or in a dry run what would be, and as "dead" those not found or
+// dead already. A record whose life cannot be read counts as failed.
+//
 // Together with an error, the report is valid for the records read until then.
-func Retire[T any](ctx context.Context, d Store[T], opts *RetireOptions) (*RetireReport, error) {
+func Retire[T any](ctx context.Context, d Store[T], opts *RetireOptions) (*Report, error) {
 	o, err := checked(opts)
 	if err != nil {
 		return nil, err
 	}
-	j, w := o.clock(d), newWriter(d, &o.WriteOptions)
+	j, w := verdict.At(d, o.MaxSkew, o.Now), newWriter(d, &o.WriteOptions)
 	step := driver.Instant(0).Add(d.Resolution())
 	plan := func(m driver.Meta) (driver.Life, bool, error) {
 		now := j.Now()
 		end := now.Add(-o.MaxSkew)
 		return driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: cmp.Or(end-end%step, -step)}, m.Alive(now), nil
 	}
-	retire := func(ctx context.Context, s *record) (one RetireReport, err error) {
+	retire := func(ctx context.Context, s *record) (one Report, err error) {
 		if errors.Is(s.Problem, driver.ErrInvalid) {
 			return one, s.Problem
 		}
@@ -68,22 +61,15 @@ func Retire[T any](ctx context.Context, d Store[T], opts *RetireOptions) (*Retir
 				return err
 			})
 		}
-		switch {
-		case err != nil:
-			return RetireReport{}, err
-		case what == done:
-			one.Retired = 1
-		case what == nothing, what == vanished:
-			one.Dead = 1
-			return one, nil
+		if err != nil {
+			return one, err
 		}
-		one.note(what, units(s.Size))
+		counted := "retired"
+		if what == nothing || what == vanished {
+			what, counted = nothing, "dead"
+		}
+		one.note(what, counted, s.Size)
 		return one, nil
 	}
-	report, err := writing("retire", fmt.Sprintf("skew %v, apply %v", o.MaxSkew, o.Apply), &o.WriteOptions, w, retire).run(ctx, d)
-	report.Applied = o.Apply
-	return &report, err
+	return retiring.run(ctx, d, fmt.Sprintf("skew %v, apply %v", o.MaxSkew, o.Apply), "", &o.WriteOptions, w, retire)
 }
-
-// String returns the report as several lines of text.
-func (r *RetireReport) String() string { return r.tallies().text(&r.Totals) }

@@ -59,13 +59,13 @@ func TestRetireKeys(t *testing.T) {
 			o.Writers = 1
 			dry, err := upkeep.Retire(t.Context(), wrap(f), &o)
 			ok(t, err)
-			if dry.Retired != 3 || dry.Dead != 1 || dry.Applied || len(keysOf(f)) != 21 {
+			if dry.Counts["retired"] != 3 || dry.Counts["dead"] != 1 || dry.Applied || len(keysOf(f)) != 21 {
 				t.Fatalf("a dry run:\n%v", dry)
 			}
 			o.Apply = true
 			r, err := upkeep.Retire(t.Context(), wrap(f), &o)
 			ok(t, err)
-			if r.Retired != 3 || r.Dead != 1 || r.Records != 4 || r.Failed+r.Unsure+r.Races != 0 || !r.Done {
+			if r.Counts["retired"] != 3 || r.Counts["dead"] != 1 || r.Records != 4 || r.Failed+r.Unsure+r.Counts["lost_races"] != 0 || !r.Done {
 				t.Errorf("the report is\n%v", r)
 			}
 			for _, key := range o.Keys {
@@ -78,7 +78,7 @@ func TestRetireKeys(t *testing.T) {
 			}
 			r, err = upkeep.Retire(t.Context(), f, &o)
 			ok(t, err)
-			if r.Retired != 0 || r.Dead != 4 {
+			if r.Counts["retired"] != 0 || r.Counts["dead"] != 4 {
 				t.Errorf("again, the report is\n%v", r)
 			}
 		})
@@ -100,7 +100,7 @@ func TestRetirePrefix(t *testing.T) {
 	o.Now = func() time.Time { return f.now.Time() }
 	r, err := upkeep.Retire(t.Context(), d, &o)
 	ok(t, err)
-	if r.Retired != 1 || r.Kept != 1 || r.Passed != 1 || r.Records != 2 {
+	if r.Counts["retired"] != 1 || r.Counts["kept"] != 1 || r.Passed != 1 || r.Records != 2 {
 		t.Errorf("the report is\n%v", r)
 	}
 	if end := f.now.Add(-90 * time.Second); wrote.CreatedAt != was.CreatedAt || wrote.ExpiresAt > end || wrote.ExpiresAt <= end.Add(-f.Resolution()) {

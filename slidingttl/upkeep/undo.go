@@ -25,32 +25,15 @@ type Change struct {
 	Life driver.Life    `json:"life"`
 }
 
-// UndoReport is what became of the records of an adoption that was taken back. It counts keys, of
-// which the changes may have several lines.
-type UndoReport struct {
-	Totals
-	Applied bool `json:"applied"` // else it was a dry run
-
-	Undone  int64 `json:"undone"`  // in a dry run: would be
-	Changed int64 `json:"changed"` // not written: touched or written since
-	Already int64 `json:"already"` // have no created_at
-	Written
-
-	// Torn counts the lines that are not whole. The records of such lines were not written.
-	Torn int64 `json:"torn,omitempty"`
-}
-
-func (r *UndoReport) add(page *UndoReport) { r.tallies().add(page.tallies()) }
-
-func (r *UndoReport) restart() { r.tallies().restart(&r.Totals) }
-
-func (r *UndoReport) tallies() tallies {
-	return tallies{"adoption taken back" + dry(r.Applied), append([]tally{
-		{&r.Undone, would(r.Applied, "as before"), wrote},
-		{&r.Changed, "left: touched or written since", usual},
-		{&r.Already, "had no created_at", rare},
-		{&r.Torn, "lines that were cut off, before their records were written", rare},
-	}, r.Written.tallies()...), nil}
+var undoing = operation{
+	"undo", "adoption taken back",
+	"applied undone changed already" + written + " torn?",
+	append([]row{
+		{"undone", "would be as before", wrote},
+		{"changed", "left: touched or written since", usual},
+		{"already", "had no created_at", rare},
+		{"torn", "lines that were cut off, before their records were written", rare},
+	}, writtenRows...),
 }
 
 // Undo reverts what adoptions have written to d. changes are the Changes that AdoptOptions.Undo
@@ -60,8 +43,12 @@ func (r *UndoReport) tallies() tallies {
 // Adopt writes a record only after its line is complete. Segments, Shards and PolicyFor are not
 // used. If d is no [driver.RawReader], a dry run does not see which records were touched.
 //
+// The report counts keys, of which the changes may have several lines: as "undone", or in a dry run what
+// would be, as "changed" (left, because they were touched or written since), and "already" (without
+// created_at). "torn" counts the lines that are not whole.
+//
 // Together with an error, the report is valid for the records read until then.
-func Undo[T any](ctx context.Context, d Store[T], changes io.ReaderAt, opts *WriteOptions) (*UndoReport, error) {
+func Undo[T any](ctx context.Context, d Store[T], changes io.ReaderAt, opts *WriteOptions) (*Report, error) {
 	o, err := checked(opts)
 	if err != nil {
 		return nil, err
@@ -69,19 +56,20 @@ func Undo[T any](ctx context.Context, d Store[T], changes io.ReaderAt, opts *Wri
 	if len(o.Keys) > 0 {
 		return nil, invalid("WriteOptions.Keys", fmt.Sprint(len(o.Keys), " keys"), "must be none: the changes have the keys")
 	}
-	u := &undoer[T]{d: d, judge: o.clock(d), writer: newWriter(d, &o)}
+	u := &undoer[T]{d: d, judge: verdict.At(d, o.MaxSkew, o.Now), writer: newWriter(d, &o)}
 	u.writer.all = true
 	lines := &changesOf{file: changes, parts: make(map[int]*changed), read: make(map[string][]Change)}
-	j := writing("undo", "apply "+strconv.FormatBool(o.Apply), &o, u.writer, u.undo)
-	j.visit = func(ctx context.Context, _ int, page []driver.Scanned, into *UndoReport) error {
+	j := undoing.writing("apply "+strconv.FormatBool(o.Apply), &o, u.writer, u.undo)
+	j.visit = func(ctx context.Context, _ int, page []driver.Scanned, into *Report) error {
 		records := recordsOf(page)
 		lines.take(records)
 		u.writer.fails.walked.Add(int64(len(page)))
 		return forEach(ctx, u.writer, records, into, true, u.undo)
 	}
 	r, err := j.run(ctx, lines)
-	r.Applied, r.Torn, r.Passed = o.Apply, r.Passed, 0
-	return &r, err
+	r.count("torn", r.Passed)
+	r.Passed = 0
+	return undoing.end(&r, o.Apply, ""), err
 }
 
 // undoer is an Undo under way.
@@ -92,24 +80,26 @@ type undoer[T any] struct {
 }
 
 // undo reverts the last of the changes of r that the store shows, and returns a report of r alone.
-func (u *undoer[T]) undo(ctx context.Context, r *record) (one UndoReport, err error) {
+func (u *undoer[T]) undo(ctx context.Context, r *record) (one Report, err error) {
 	r.Life = r.changes[len(r.changes)-1].Life
 	if u.writer.raw != nil {
 		if err := u.writer.look(ctx, r); err != nil {
 			what, err := u.writer.became(err)
-			one.note(what, 0)
+			if err == nil {
+				one.note(what, "", 0)
+			}
 			return one, err
 		}
 	}
-	left := &one.Changed
+	counted := "undone"
 	plan := func(m driver.Meta) (driver.Life, bool, error) {
-		if m.CreatedAt == 0 {
-			left = &one.Already
-		}
 		for _, c := range slices.Backward(r.changes) {
 			if m.Life == c.Life {
 				return driver.Life{ExpiresAt: c.Was}, true, nil
 			}
+		}
+		if counted = "changed"; m.CreatedAt == 0 {
+			counted = "already"
 		}
 		return m.Life, false, nil
 	}
@@ -117,15 +107,10 @@ func (u *undoer[T]) undo(ctx context.Context, r *record) (one UndoReport, err er
 		_, err := u.d.Touch(ctx, r.Key, was, next, u.judge.Now())
 		return err
 	})
-	switch {
-	case err != nil:
-		return UndoReport{}, err
-	case what == done:
-		one.Undone++
-	case what == nothing:
-		*left++
+	if err != nil {
+		return Report{}, err
 	}
-	one.note(what, units(r.Size))
+	one.note(what, counted, r.Size)
 	return one, nil
 }
 
@@ -254,6 +239,3 @@ func parseChange(line []byte) (c Change, whole bool) {
 	}
 	return c, false
 }
-
-// String returns the report as several lines of text.
-func (r *UndoReport) String() string { return r.tallies().text(&r.Totals) }

@@ -42,7 +42,7 @@ func TestUndo(t *testing.T) {
 	o.Undo = k.change
 	r, err := upkeep.Adopt(t.Context(), f, policy, o)
 	ok(t, err)
-	if lines := strings.Count(k.String(), "\n"); r.Adopted != 1001 || lines != 1001 || r.Units != 1001 {
+	if lines := strings.Count(k.String(), "\n"); r.Counts["adopted"] != 1001 || lines != 1001 || r.Counts["write_units"] != 1001 {
 		t.Fatalf("%d lines of\n%v", lines, r)
 	}
 	k.WriteString(`{"key":"YmFyZS0x","li`)
@@ -52,15 +52,15 @@ func TestUndo(t *testing.T) {
 	_, err = f.Touch(t.Context(), "bare-7", m, touched, f.now)
 	ok(t, err)
 	ok(t, f.Delete(t.Context(), "bare-8"))
-	undo := func(apply bool) *upkeep.UndoReport {
+	undo := func(apply bool) *upkeep.Report {
 		r, err := upkeep.Undo(t.Context(), f, bytes.NewReader(k.Bytes()), &upkeep.WriteOptions{Apply: apply, Options: upkeep.Options{Page: 100}})
 		ok(t, err)
 		return r
 	}
-	if r := undo(false); r.Applied || r.Undone != 999 || f.meta("bare-0").CreatedAt == 0 {
+	if r := undo(false); r.Applied || r.Counts["undone"] != 999 || f.meta("bare-0").CreatedAt == 0 {
 		t.Errorf("a dry run:\n%v", r)
 	}
-	if r := undo(true); !r.Applied || r.Undone != 999 || r.Changed != 1 || r.Vanished != 1 || r.Torn != 1 || r.Passed != 0 || !r.Done {
+	if r := undo(true); !r.Applied || r.Counts["undone"] != 999 || r.Counts["changed"] != 1 || r.Counts["vanished"] != 1 || r.Counts["torn"] != 1 || r.Passed != 0 || !r.Done {
 		t.Errorf("the report is\n%v", r)
 	}
 	for _, key := range keysOf(f) {
@@ -72,7 +72,7 @@ func TestUndo(t *testing.T) {
 			t.Errorf("%q has %+v; want %+v", key, got, want)
 		}
 	}
-	if r := undo(true); r.Undone != 0 || r.Already != 999 || r.Changed != 1 {
+	if r := undo(true); r.Counts["undone"] != 0 || r.Counts["already"] != 999 || r.Counts["changed"] != 1 {
 		t.Errorf("a second time:\n%v", r)
 	}
 }

@@ -20,13 +20,6 @@ type state[R any] interface {
 	Sum() *Totals
 }
 
-// counted is the state of an operation that writes.
-type counted[R any] interface {
-	state[R]
-	add(page *R)
-	restart() // of the scan that the results are from: they keep what the store was changed by
-}
-
 // job is an operation.
 type job[R any, S state[R]] struct {
 	name  string

@@ -22,15 +22,15 @@ type Store[T any] interface {
 }
 
 // outcome is the result of a write, as the report counts it.
-type outcome int
+type outcome string
 
 const (
-	nothing  outcome = iota // nothing had to be written
-	done                    // written, or in a dry run would be
-	vanished                // removed, dead or replaced before the write
-	locked                  // by another client
-	races                   // lost more races than a write may lose
-	kept                    // of a kind that the operation does not write
+	nothing  outcome = ""           // nothing had to be written
+	done     outcome = "done"       // written, or in a dry run would be
+	vanished outcome = "vanished"   // removed, dead or replaced before the write
+	locked   outcome = "locked"     // by another client
+	races    outcome = "lost_races" // lost more races than a write may lose
+	kept     outcome = "kept"       // of a kind that the operation does not write
 )
 
 // lostRaces bounds the races with live traffic that the write of one record may lose.
@@ -135,7 +135,7 @@ func (s *stopped) Unwrap() error { return s.err }
 // failed is counted there, or pending if another attempt may succeed and the walk will make one
 // (later). It does not end the page, unless too many records have failed; then, and if ctx ends,
 // the rest of the page is pending.
-func forEach[R any, S counted[R]](ctx context.Context, w *writer, page []record, into S, later bool, one func(context.Context, *record) (R, error)) error {
+func forEach(ctx context.Context, w *writer, page []record, into *Report, later bool, one func(context.Context, *record) (Report, error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var group sync.WaitGroup
@@ -152,7 +152,7 @@ func forEach[R any, S counted[R]](ctx context.Context, w *writer, page []record,
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		t := into.Sum()
+		t := &into.Totals
 		var machine *retry.Fatal
 		switch {
 		case err == nil:
@@ -178,7 +178,7 @@ func forEach[R any, S counted[R]](ctx context.Context, w *writer, page []record,
 		case <-ctx.Done():
 		}
 		mu.Lock()
-		into.Sum().pending = append(into.Sum().pending, page[i:]...)
+		into.pending = append(into.pending, page[i:]...)
 		mu.Unlock()
 		break
 	}
@@ -259,34 +259,29 @@ func (w *writer) write(ctx context.Context, r *record, write func() error) error
 	})
 }
 
-// redo makes the last attempt at pending records.
-func redo[R any, S counted[R]](ctx context.Context, w *writer, pending []record, into S, one func(context.Context, *record) (R, error)) error {
-	for i := range pending {
-		pending[i].last = true
-	}
-	return forEach(ctx, w, pending, into, false, one)
-}
-
-// writing returns an operation that calls one for each record, and sums the reports.
-func writing[R any, S counted[R]](name, about string, o *WriteOptions, w *writer, one func(context.Context, *record) (R, error)) job[R, S] {
+// writing returns the job that calls one for each record, and sums the reports.
+func (op *operation) writing(about string, o *WriteOptions, w *writer, one func(context.Context, *record) (Report, error)) job[Report, *Report] {
 	if len(o.Kinds) > 0 {
 		about += fmt.Sprintf(", kinds %q", slices.Sorted(slices.Values(o.Kinds)))
 	}
-	return job[R, S]{
-		name:    name,
+	return job[Report, *Report]{
+		name:    op.name,
 		about:   about,
 		opts:    o.Options,
 		keys:    o.Keys,
 		cost:    w.cost,
-		add:     func(into, page S) { into.add(page) },
-		restart: S.restart,
+		add:     (*Report).add,
+		restart: op.restart,
 		wrote:   w.tried.Load,
-		visit: func(ctx context.Context, _ int, page []driver.Scanned, into S) error {
+		visit: func(ctx context.Context, _ int, page []driver.Scanned, into *Report) error {
 			w.fails.walked.Add(int64(len(page)))
 			return forEach(ctx, w, recordsOf(page), into, true, one)
 		},
-		redo: func(ctx context.Context, pending []record, into S) error {
-			return redo(ctx, w, pending, into, one)
+		redo: func(ctx context.Context, pending []record, into *Report) error {
+			for i := range pending {
+				pending[i].last = true
+			}
+			return forEach(ctx, w, pending, into, false, one)
 		},
 	}
 }

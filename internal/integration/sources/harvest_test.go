@@ -77,7 +77,7 @@ func harvest(ctx context.Context, d harvested, g *archive.Grave, batch int) erro
 	o := &upkeep.HarvestOptions{Bury: g.Bury, Batch: batch}
 	o.Segments, o.Page = 2, 10
 	report, err := g.Harvest(ctx, "the store", d, policy, o)
-	if err == nil && (report.Lost > 0 || report.Malformed > 0) {
+	if err == nil && (report.Counts["lost"] > 0 || report.Counts["malformed"] > 0) {
 		err = errors.New(report.String())
 	}
 	return err
