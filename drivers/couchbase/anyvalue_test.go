@@ -69,6 +69,16 @@ func anyTarget[T any](t *testing.T, f *fixture, name string, o couchbase.Options
 		Name: name, Shape: shape, Box: box, Now: f.Now, Advance: f.Advance,
 		Open: func() (driver.Driver[T], error) { return couchbase.New[T](f.c, &o) },
 		Image: func(v T) (image T, err error) {
+			switch p := any(v).(type) { // gocb's transcoder panics
+			case *json.RawMessage:
+				if p == nil {
+					return image, nil
+				}
+			case *any:
+				if p == nil {
+					return image, nil
+				}
+			}
 			body, flags, err := code.Encode(v)
 			if err != nil || o.Transcoder == nil && !json.Valid(body) {
 				return v, err // what is no JSON must be refused
@@ -105,7 +115,8 @@ func plantAny(ctx context.Context, c *gocb.Collection, o couchbase.Options, key 
 	}
 	body := one(`{}`, `{"name":"theirs"}`, anyJSON(), "\x00\xff", "", " \n", `{"a":`, strings.Repeat(`[`, 40)+strings.Repeat(`]`, 40))
 	if !xattr && r.IntN(2) == 0 {
-		body = fmt.Sprintf(`{%q:%s,"name":"theirs"}`, path, anyJSON())
+		escaped := fmt.Sprintf(`\u%04x%s`, path[0], path[1:])
+		body = fmt.Sprintf(`{"%s":%s,"%s":%s,"name":"theirs"}`, one(path, path, escaped), anyJSON(), one("other", path, escaped), anyJSON())
 	}
 	flags := []uint32{0, jsonFlags, packedFlags, textFlags, 0xffffffff}[r.IntN(5)]
 	expiry := []uint32{0, uint32(start.AddDate(20, 0, 0).Unix())}[r.IntN(2)]
@@ -162,7 +173,7 @@ func TestAnyType(t *testing.T) {
 	legacy := gocb.NewLegacyTranscoder()
 	anyvalue.Run(t, anyValues/4,
 		anyTarget(t, f, "legacy", couchbase.Options{Transcoder: legacy}, as, reflect.TypeFor[map[string]any](), reflect.TypeFor[string](), reflect.TypeFor[[]byte](), reflect.TypeFor[[]string]()),
-		anyTarget(t, f, "raw", couchbase.Options{}, spoiled, reflect.TypeFor[map[string]any](), reflect.TypeFor[json.RawMessage]()),
+		anyTarget(t, f, "raw", couchbase.Options{}, spoiled, reflect.TypeFor[map[string]any](), reflect.TypeFor[json.RawMessage](), reflect.TypeFor[*json.RawMessage](), reflect.TypeFor[*any]()),
 		anyTarget(t, f, "raw in body", couchbase.Options{CreatedIn: couchbase.Body}, spoiled, reflect.TypeFor[map[string]any](), reflect.TypeFor[json.RawMessage]()),
 		anyTarget(t, f, "legacy, retained", couchbase.Options{Transcoder: legacy, Retain: time.Hour}, as, reflect.TypeFor[map[string]any](), reflect.TypeFor[string](), reflect.TypeFor[[]byte]()),
 	)

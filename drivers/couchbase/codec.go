@@ -31,6 +31,10 @@ func newCodec(t gocb.Transcoder) codec {
 }
 
 func (c codec) encode(v any) (document, error) {
+	raw, null := storedRaw(v)
+	if !c.flags && null {
+		return document{[]byte("null"), jsonFlags}, nil
+	}
 	body, flags, err := c.Encode(v)
 	if err != nil {
 		return document{}, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: fmt.Sprintf("must be one that %T encodes", c.Transcoder), Err: err}
@@ -38,19 +42,28 @@ func (c codec) encode(v any) (document, error) {
 	if len(body) == 0 {
 		return document{}, &driver.InvalidError{Field: "value", Value: "0 bytes", Rule: "must encode to at least one byte"}
 	}
-	if !c.flags && storedRaw(v) && !json.Valid(body) {
+	if !c.flags && raw && !json.Valid(body) {
 		return document{}, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("%d bytes", len(body)), Rule: "must be JSON"}
 	}
 	return document{body, flags}, nil
 }
 
-// storedRaw reports whether gocb's JSON transcoder may store v without a look at it.
-func storedRaw(v any) bool {
-	switch v.(type) {
-	case json.RawMessage, *json.RawMessage, *any:
-		return true
+// storedRaw reports whether gocb's JSON transcoder may store v without a look at it, and whether v is a
+// nil pointer, over which the transcoder would panic.
+func storedRaw(v any) (raw, null bool) {
+	switch p := v.(type) {
+	case json.RawMessage:
+		return true, false
+	case *json.RawMessage:
+		return true, p == nil
+	case *any:
+		if p == nil {
+			return true, true
+		}
+		_, null = storedRaw(*p)
+		return true, null
 	}
-	return false
+	return false, false
 }
 
 func (c codec) decode(doc document, into any) error {

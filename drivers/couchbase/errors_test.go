@@ -349,6 +349,22 @@ func TestInvalidRawMessage(t *testing.T) {
 	}
 }
 
+// A nil pointer to what gocb's JSON transcoder stores as it is, is null, like any other.
+func TestNilRawMessage(t *testing.T) {
+	f := open(t)
+	d := newDriver[any](t, f, nil)
+	var inner any = (*json.RawMessage)(nil)
+	for i, v := range []any{(*json.RawMessage)(nil), (*any)(nil), &inner, (*profile)(nil)} {
+		key := fmt.Sprint("k", i)
+		life := driver.Life{CreatedAt: driver.Floor(start), ExpiresAt: driver.Floor(start).Add(time.Hour)}
+		_, err := d.Insert(t.Context(), key, v, life, life.CreatedAt)
+		ok(t, "Insert", err)
+		if e, err := d.Get(t.Context(), key); err != nil || e.Value != nil {
+			t.Errorf("a nil %T: %v, %v", v, e.Value, err)
+		}
+	}
+}
+
 // The server counts the xattrs too, so a value below 20 MiB may be too large.
 func TestTooLarge(t *testing.T) {
 	f := open(t)

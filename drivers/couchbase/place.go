@@ -143,8 +143,8 @@ func jsonType(raw []byte) string {
 var errNotObject = errors.New("body is not a JSON object")
 
 // find returns where the value of a top-level field lies in body, a JSON object, and where the
-// field would be inserted if it is missing. Of several fields of that name it finds the last, as
-// encoding/json does.
+// field would be inserted if it is missing. Like the server's paths, by which lookups without the body
+// go, it finds the first of several fields of that name, and none whose name has escapes.
 func find(body []byte, field string) (start, end int, ok bool, err error) {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -157,11 +157,12 @@ func find(body []byte, field string) (start, end int, ok bool, err error) {
 		if err != nil {
 			return 0, 0, false, err
 		}
+		plain := name == field && bytes.HasSuffix(body[:dec.InputOffset()], []byte(`"`+field+`"`))
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
 			return 0, 0, false, err
 		}
-		if name == field {
+		if plain && !ok {
 			end = int(dec.InputOffset())
 			start, ok = end-len(value), true
 		}
