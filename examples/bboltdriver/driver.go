@@ -134,14 +134,18 @@ func (d *store) change(ctx context.Context, key string, now driver.Instant, next
 		return 0, err
 	}
 	return call(ctx, d, writing, func(b *bolt.Bucket) (driver.Version, error) {
-		// The record may have died while this write waited for its turn.
-		found, value, err := alive(b, key, max(now, driver.Floor(d.now())))
+		// The record may have died while this write waited for its turn, or the clock was set.
+		at := driver.Floor(d.now())
+		found, value, err := alive(b, key, max(now, at))
 		if err != nil {
 			return 0, err
 		}
 		m, value, err := next(b, found, value)
-		if err != nil {
+		switch {
+		case err != nil:
 			return 0, err
+		case found != nil && m.Alive(now) != m.Alive(at): // its caller plans it again
+			return 0, &driver.ConflictError{Found: *found}
 		}
 		return m.Version, b.Put([]byte(key), join(m, value))
 	})

@@ -44,7 +44,7 @@ type job[R any, S state[R]] struct {
 	wrote func() int64
 }
 
-// Walk visits the records of s, as the operations do, and writes nothing: it returns what visit has found
+// Walk visits the records of s, as the operations do. It writes nothing, and returns what visit has found
 // of the pages of so many segments, in the sum of add. visit is called concurrently for several
 // segments, with an empty R. R embeds Totals, and must marshal to JSON for checkpoints, which are valid
 // for one name and about.
