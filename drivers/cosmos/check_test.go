@@ -31,9 +31,15 @@ func TestCheck(t *testing.T) {
 		"nothing is indexed": {with: func(p *azcosmos.ContainerProperties) {
 			p.IndexingPolicy.IncludedPaths, p.IndexingPolicy.ExcludedPaths = nil, []azcosmos.ExcludedPath{{Path: "/*"}}
 		}},
-		"TTL off":              {with: func(p *azcosmos.ContainerProperties) { p.DefaultTimeToLive = nil }, mentions: []string{"DefaultTimeToLive is absent"}},
-		"a short default":      {with: func(p *azcosmos.ContainerProperties) { p.DefaultTimeToLive = to.Ptr[int32](3600) }, mentions: []string{"DefaultTimeToLive is 3600 s", "2160h"}},
-		"touches indexed":      {with: func(p *azcosmos.ContainerProperties) { p.IndexingPolicy = nil }, mentions: []string{"with /expires_at", "with /ttl"}},
+		"TTL off":         {with: func(p *azcosmos.ContainerProperties) { p.DefaultTimeToLive = nil }, mentions: []string{"DefaultTimeToLive is absent"}},
+		"a short default": {with: func(p *azcosmos.ContainerProperties) { p.DefaultTimeToLive = to.Ptr[int32](3600) }, mentions: []string{"DefaultTimeToLive is 3600 s", "2160h"}},
+		"touches indexed": {with: func(p *azcosmos.ContainerProperties) { p.IndexingPolicy = nil }, mentions: []string{"with /expires_at", "with /ttl"}},
+		"a composite index": {with: func(p *azcosmos.ContainerProperties) {
+			p.IndexingPolicy.CompositeIndexes = [][]azcosmos.CompositeIndex{{{Path: "/user", Order: azcosmos.CompositeIndexAscending}, {Path: `/"expires_at"`, Order: azcosmos.CompositeIndexDescending}}}
+		}, mentions: []string{"with /expires_at", "composite"}},
+		"a composite index of others": {with: func(p *azcosmos.ContainerProperties) {
+			p.IndexingPolicy.CompositeIndexes = [][]azcosmos.CompositeIndex{{{Path: "/user"}, {Path: "/expires_at/first"}}}
+		}},
 		"another property":     {opts: Options{ExpiresAt: "dies"}, with: func(p *azcosmos.ContainerProperties) { p.IndexingPolicy.ExcludedPaths[0].Path = "/expires_at/?" }, mentions: []string{"with /dies"}},
 		"another key":          {with: func(p *azcosmos.ContainerProperties) { p.PartitionKeyDefinition.Paths = []string{"/tenant"} }, mentions: []string{"partition key is /tenant: must be /id"}},
 		"eventual":             {account: cosmostest.Options{Consistency: azcosmos.ConsistencyLevelEventual}, mentions: []string{"consistency is below Session"}},

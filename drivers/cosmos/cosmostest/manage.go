@@ -177,6 +177,7 @@ func (n *container) configure(c *call) *answer {
 	}
 	if in.Indexing == nil {
 		in.Indexing = &indexing{Mode: "consistent", Automatic: true, Included: []indexPath{{"/*"}}, Excluded: []indexPath{{`/"_etag"/?`}}}
+		n.properties["indexingPolicy"] = in.Indexing
 	}
 	if in.DefaultTTL != nil && strings.EqualFold(in.Indexing.Mode, "none") {
 		return wrong("Time to live needs an indexing mode other than none.")
@@ -185,7 +186,6 @@ func (n *container) configure(c *call) *answer {
 	n.id, n.paths, n.defaultTTL, n.indexing = in.ID, in.PartitionKey.Paths, in.DefaultTTL, *in.Indexing
 	c.a.lastID++
 	n.etag = fmt.Sprintf(`"%08x-0000-0700-0000-%08x0000"`, c.a.lastID, c.now.Unix())
-	n.properties["indexingPolicy"] = n.indexing
 	n.properties["_rid"], n.properties["_etag"], n.properties["_ts"] = n.rid, n.etag, c.now.Unix()
 	return nil
 }
