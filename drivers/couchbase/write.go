@@ -219,6 +219,6 @@ func (d *Driver[T]) finish(ctx context.Context, key string, p pending, doc docum
 		}
 	}
 	// The record is complete except for its flags. If setting them fails, because the document was
-	// overwritten or the server is down, the next write of the value sets them.
+	// touched or overwritten or the server is down, the next write of the value sets them.
 	return driver.Version(left), nil
 }
