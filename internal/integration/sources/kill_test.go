@@ -41,6 +41,7 @@ type run struct {
 	FileSize uint64 // the kernel's limit on a file's size; zero: none
 
 	User, Password, Name string // of an account, and of a bucket or table in it
+	LifeTable            string // of DynamoDB; empty: none
 }
 
 var kills = flag.Int("kills", 3, "how often TestKilled kills each source")

@@ -25,9 +25,14 @@ var (
 	streamBatch = flag.Int("stream-batch", 10, "how many of them are buried at once")
 )
 
-func openDynamoDB(endpoint, table string) (*dynamodb.Driver[session], *dynamodbtest.Server, error) {
-	s := &dynamodbtest.Server{Endpoint: endpoint}
-	d, err := dynamodb.New[session](s.Client(), table, nil)
+// openDynamoDB opens the table of r.
+func openDynamoDB(r run) (*dynamodb.Driver[session], *dynamodbtest.Server, error) {
+	s := &dynamodbtest.Server{Endpoint: r.Address}
+	o := &dynamodb.Options{LifeTable: r.LifeTable}
+	if r.LifeTable != "" {
+		o.Hold = 30 * day
+	}
+	d, err := dynamodb.New[session](s.Client(), r.Name, o)
 	return d, s, err
 }
 
@@ -36,7 +41,7 @@ const streamTime = 5 * time.Minute
 
 // readStream reads a stream into the archive until that has r.Records records.
 func readStream(ctx context.Context, r run, a archive.Bucket, g *archive.Grave) error {
-	d, server, err := openDynamoDB(r.Address, r.Name)
+	d, server, err := openDynamoDB(r)
 	if err != nil {
 		return err
 	}
@@ -87,37 +92,46 @@ func readStream(ctx context.Context, r run, a archive.Bucket, g *archive.Grave) 
 const byTTL = 15
 
 // Each record that died and was removed is in the archive once, although the reader was killed
-// repeatedly.
+// repeatedly. With a life table it died at the expiry that a touch wrote there.
 func TestKilledStream(t *testing.T) {
 	server := dynamodbtest.StartTTL(t)
-	client := server.Client()
-	table := server.Table(t)
-	d, _, err := openDynamoDB(server.Endpoint, table)
-	ok(t, err)
-	ok(t, d.EnsureTable(t.Context()))
-	_, err = client.UpdateTable(t.Context(), &awsdynamodb.UpdateTableInput{TableName: &table, StreamSpecification: &types.StreamSpecification{
-		StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages,
-	}})
-	ok(t, err)
-	now := driver.Floor(time.Now()).RoundUp(time.Second)
-	dead := make(map[string]archive.Record, *removals)
-	var group errgroup.Group
-	group.SetLimit(8)
-	for i := range *removals {
-		key := fmt.Sprint("dead-", i)
-		died := now.Add(-time.Hour - time.Duration(i%1000)*time.Second)
-		life := driver.Life{CreatedAt: died.Add(-30 * day), ExpiresAt: died}
-		dead[key] = archive.Record{CreatedAt: life.CreatedAt, ExpiredAt: died, Reason: archive.Idle}
-		group.Go(func() error {
-			_, err := d.Insert(t.Context(), key, session{User: key}, life, life.CreatedAt)
-			if err == nil && i >= byTTL {
-				err = d.Delete(t.Context(), key)
+	for name, lifeTable := range map[string]string{"one table": "", "life table": server.Table(t)} {
+		t.Run(name, func(t *testing.T) {
+			r := run{Kind: "streams", Address: server.Endpoint, Name: server.Table(t), LifeTable: lifeTable, Archive: t.TempDir(), Batch: *streamBatch, Records: *removals}
+			d, _, err := openDynamoDB(r)
+			ok(t, err)
+			ok(t, d.EnsureTable(t.Context()))
+			_, err = server.Client().UpdateTable(t.Context(), &awsdynamodb.UpdateTableInput{TableName: &r.Name, StreamSpecification: &types.StreamSpecification{
+				StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages,
+			}})
+			ok(t, err)
+			now := driver.Floor(time.Now()).RoundUp(time.Second)
+			dead := make(map[string]archive.Record, r.Records)
+			var group errgroup.Group
+			group.SetLimit(8)
+			for i := range r.Records {
+				key := fmt.Sprint("dead-", i)
+				died := now.Add(-time.Hour - time.Duration(i%1000)*time.Second)
+				life := driver.Life{CreatedAt: died.Add(-30 * day), ExpiresAt: died}
+				dead[key] = archive.Record{CreatedAt: life.CreatedAt, ExpiredAt: died, Reason: archive.Idle}
+				group.Go(func() error {
+					born := life
+					if lifeTable != "" {
+						born.ExpiresAt = life.CreatedAt.Add(day)
+					}
+					v, err := d.Insert(t.Context(), key, session{User: key}, born, life.CreatedAt)
+					if err == nil && born != life {
+						_, err = d.Touch(t.Context(), key, driver.Meta{Life: born, Version: v}, life, life.CreatedAt)
+					}
+					if err == nil && i >= byTTL {
+						err = d.Delete(t.Context(), key)
+					}
+					return err
+				})
 			}
-			return err
+			ok(t, group.Wait())
+			killed(t, r, nil)
+			holds(t, r.Archive, dead)
 		})
 	}
-	ok(t, group.Wait())
-	path := t.TempDir()
-	killed(t, run{Kind: "streams", Address: server.Endpoint, Name: table, Archive: path, Batch: *streamBatch, Records: len(dead)}, nil)
-	holds(t, path, dead)
 }
