@@ -86,7 +86,7 @@ fuzz:
 # The figures of the core and the memory driver; bench/ has those beside other libraries.
 figures:
 	$(GO) test -run '^$$' -bench Figure -cpu 1,2 -count 3 ./slidingttl
-	$(GO) test -run '^$$' -bench Figure -benchtime 1x ./slidingttl/upkeep
+	$(GO) test -run '^$$' -bench Figure -benchtime 1x ./slidingttl/upkeep ./internal/survey
 	$(GO) test -run '^$$' -bench Figure -benchtime 1x -timeout 30m ./cmd/slidingttl
 	$(GO) test -run '^$$' -bench FigureSweep -benchtime 1x -timeout 60m ./internal/integration/sources
 	$(GO) test -run TestKilledStream -count 1 -timeout 60m ./internal/integration/sources -removals 100000 -kills 5 -stream-batch 5000

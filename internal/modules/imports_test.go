@@ -41,10 +41,11 @@ var rules = []rule{
 	{
 		pkg:   "slidingttl/upkeep",
 		own:   []string{"slidingttl", "slidingttl/driver", "internal/field", "internal/retry", "internal/sheet", "internal/verdict"},
-		tests: []string{"drivers/memory", "internal/survey"},
+		tests: []string{"drivers/memory", "internal/survey", "internal/walktest"},
 	},
 	{pkg: "slidingttl/...", own: []string{"slidingttl", "slidingttl/driver"}, tests: []string{"drivers/memory", "internal/hostile", "slidingttl/internal/fakestore"}},
-	{pkg: "internal/survey", own: []string{"slidingttl", "slidingttl/driver", "slidingttl/upkeep", "internal/retry", "internal/sheet", "internal/verdict"}, tests: []string{"drivers/memory"}},
+	{pkg: "internal/survey", own: []string{"slidingttl", "slidingttl/driver", "slidingttl/upkeep", "internal/retry", "internal/sheet", "internal/verdict"}, tests: []string{"internal/walktest"}},
+	{pkg: "internal/walktest", own: []string{"slidingttl/driver", "drivers/memory"}},
 	{pkg: "internal/verdict", own: []string{"slidingttl", "slidingttl/driver"}},
 	{pkg: "internal/retry", own: []string{"slidingttl/driver"}, bare: true},
 	{pkg: "internal/field", bare: true},

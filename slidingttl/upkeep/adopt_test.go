@@ -24,17 +24,17 @@ func applied() *upkeep.AdoptOptions {
 func TestAdopt(t *testing.T) {
 	f := open(t)
 	for i := range 100 {
-		f.add(fmt.Sprint("bare-", i), 0, 0)
+		f.Add(fmt.Sprint("bare-", i), 0, 0)
 	}
-	f.add("own", -day, 20*day)
-	f.add("dies first", 0, 2*day)
-	f.add("dies too late", 0, 365*day)
-	own := f.meta("own")
+	f.Add("own", -day, 20*day)
+	f.Add("dies first", 0, 2*day)
+	f.Add("dies too late", 0, 365*day)
+	own := metaOf(f, "own")
 
 	dry, err := upkeep.Adopt(t.Context(), f, policy, nil)
 	ok(t, err)
-	if dry.Applied || dry.Counts["adopted"] != 102 || dry.Counts["already"] != 1 || f.meta("bare-0").CreatedAt != 0 {
-		t.Fatalf("a dry run: %+v, created_at %d", dry, f.meta("bare-0").CreatedAt)
+	if dry.Applied || dry.Counts["adopted"] != 102 || dry.Counts["already"] != 1 || metaOf(f, "bare-0").CreatedAt != 0 {
+		t.Fatalf("a dry run: %+v, created_at %d", dry, metaOf(f, "bare-0").CreatedAt)
 	}
 	r, err := upkeep.Adopt(t.Context(), f, policy, applied())
 	ok(t, err)
@@ -43,19 +43,19 @@ func TestAdopt(t *testing.T) {
 	}
 	after := driver.Floor(f.Now())
 	for _, key := range keysOf(f) {
-		m := f.meta(key)
+		m := metaOf(f, key)
 		switch {
 		case key == "own":
 			if m != own {
 				t.Errorf("a record that had created_at was written")
 			}
 			continue
-		case m.CreatedAt <= f.now.Add(-60*day) || m.CreatedAt > after:
+		case m.CreatedAt <= f.Began.Add(-60*day) || m.CreatedAt > after:
 			t.Errorf("%s was created at %v", key, m.CreatedAt.Time())
 		}
-		least, most := f.now.Add(30*day), after.Add(33*day)
+		least, most := f.Began.Add(30*day), after.Add(33*day)
 		if key == "dies first" {
-			least, most = f.now.Add(2*day), f.now.Add(2*day)
+			least, most = f.Began.Add(2*day), f.Began.Add(2*day)
 		}
 		if m.ExpiresAt < min(least, policy.Cap(m.CreatedAt)) || m.ExpiresAt > most {
 			t.Errorf("%s expires at %v", key, m.ExpiresAt.Time())
@@ -75,10 +75,10 @@ func TestAdopt(t *testing.T) {
 
 func TestAdoptByRule(t *testing.T) {
 	f := open(t)
-	f.add("expires in 20 days", 0, 20*day)
-	f.add("expires in 170 days", 0, 170*day) // written in the future, so now
-	f.add("no expiry", 0, 0)
-	f.add("written 100 days ago", 0, 9*day)
+	f.Add("expires in 20 days", 0, 20*day)
+	f.Add("expires in 170 days", 0, 170*day) // written in the future, so now
+	f.Add("no expiry", 0, 0)
+	f.Add("written 100 days ago", 0, 9*day)
 	o := applied()
 	o.Origin = upkeep.FromExpiry(109 * day)
 	o.Resume = nil
@@ -87,19 +87,19 @@ func TestAdoptByRule(t *testing.T) {
 	if r.Counts["adopted"] != 2 || r.Counts["no_origin"] != 1 || r.Counts["too_old"] != 1 {
 		t.Fatalf("the report is\n%v", r)
 	}
-	if got, want := f.meta("expires in 20 days").CreatedAt, f.now.Add(-89*day); got != want {
+	if got, want := metaOf(f, "expires in 20 days").CreatedAt, f.Began.Add(-89*day); got != want {
 		t.Errorf("created_at is %v; want %v", got.Time(), want.Time())
 	}
-	if m := f.meta("expires in 170 days"); m.CreatedAt < f.now || m.CreatedAt > driver.Floor(f.Now()) {
+	if m := metaOf(f, "expires in 170 days"); m.CreatedAt < f.Began || m.CreatedAt > driver.Floor(f.Now()) {
 		t.Errorf("created_at is %v; want now", m.CreatedAt.Time())
 	}
-	if m := f.meta("written 100 days ago"); m.CreatedAt != 0 || m.ExpiresAt != f.now.Add(9*day) {
+	if m := metaOf(f, "written 100 days ago"); m.CreatedAt != 0 || m.ExpiresAt != f.Began.Add(9*day) {
 		t.Errorf("a record that is too old was written")
 	}
 	o.TooOld = true
 	r, err = upkeep.Adopt(t.Context(), f, policy, o)
 	ok(t, err)
-	if m := f.meta("written 100 days ago"); r.Counts["adopted"] != 1 || m.CreatedAt < f.now.Add(-60*day) {
+	if m := metaOf(f, "written 100 days ago"); r.Counts["adopted"] != 1 || m.CreatedAt < f.Began.Add(-60*day) {
 		t.Errorf("created_at is %v; the report is\n%v", m.CreatedAt.Time(), r)
 	}
 	failing := errors.New("no such field")
@@ -121,7 +121,7 @@ func (r rawed) Raw(_ context.Context, key string) (driver.Raw, error) { return r
 
 func TestAdoptFromField(t *testing.T) {
 	f := open(t)
-	want := f.now.Add(-10*day) / 1000 * 1000
+	want := f.Began.Add(-10*day) / 1000 * 1000
 	raws := map[string]driver.Raw{
 		"rfc":     {Value: []byte(`{"meta":{"born":"` + want.Time().Format(time.RFC3339) + `"}}`)},
 		"seconds": {Value: fmt.Appendf(nil, `{"meta":{"born":%d}}`, want/1000)},
@@ -133,7 +133,7 @@ func TestAdoptFromField(t *testing.T) {
 		"binary":  {Value: []byte{0}},
 	}
 	for key := range raws {
-		f.add(key, 0, 0)
+		f.Add(key, 0, 0)
 	}
 	o := applied()
 	o.Origin = upkeep.FromField("meta.born")
@@ -143,7 +143,7 @@ func TestAdoptFromField(t *testing.T) {
 		t.Errorf("the report is\n%v", r)
 	}
 	for _, key := range []string{"rfc", "seconds", "millis", "dynamo", "xattr"} {
-		if got := f.meta(key).CreatedAt; got != want {
+		if got := metaOf(f, key).CreatedAt; got != want {
 			t.Errorf("%s: created_at is %v; want %v", key, got.Time(), want.Time())
 		}
 	}
@@ -154,13 +154,13 @@ func TestAdoptSpreadsDeaths(t *testing.T) {
 	const n = 10000
 	f := open(t)
 	for i := range n {
-		f.add(fmt.Sprint("user:", i), 0, 0)
+		f.Add(fmt.Sprint("user:", i), 0, 0)
 	}
 	_, err := upkeep.Adopt(t.Context(), f, policy, applied())
 	ok(t, err)
 	var idle, read []driver.Instant
 	for _, key := range keysOf(f) {
-		m := f.meta(key)
+		m := metaOf(f, key)
 		idle = append(idle, m.ExpiresAt)
 		read = append(read, policy.Cap(m.CreatedAt))
 	}
@@ -207,25 +207,25 @@ func (s spoilt) Touch(ctx context.Context, key string, was driver.Meta, life dri
 func TestAdoptLosesToLiveTraffic(t *testing.T) {
 	f := open(t)
 	for _, key := range []string{"deleted", "adopted", "touched", "overwritten"} {
-		f.add(key, 0, 40*day)
+		f.Add(key, 0, 40*day)
 	}
 	ctx := t.Context()
-	life := driver.Life{CreatedAt: f.now, ExpiresAt: f.now.Add(day)}
+	life := driver.Life{CreatedAt: f.Began, ExpiresAt: f.Began.Add(day)}
 	seen := make(map[string]bool)
 	s := spoilt{f, func(key string, next func() (driver.Version, error)) (driver.Version, error) {
 		if !seen[key] {
 			seen[key] = true
-			m := f.meta(key)
+			m := metaOf(f, key)
 			var err error
 			switch key {
 			case "deleted":
 				err = f.Delete(ctx, key)
 			case "adopted":
-				_, err = f.Touch(ctx, key, m, life, f.now)
+				_, err = f.Touch(ctx, key, m, life, f.Began)
 			case "touched":
-				_, err = f.Touch(ctx, key, m, driver.Life{ExpiresAt: f.now.Add(20 * day)}, f.now)
+				_, err = f.Touch(ctx, key, m, driver.Life{ExpiresAt: f.Began.Add(20 * day)}, f.Began)
 			case "overwritten":
-				_, err = f.Replace(ctx, key, "w", m, driver.Life{}, f.now)
+				_, err = f.Replace(ctx, key, "w", m, driver.Life{}, f.Began)
 			}
 			ok(t, err)
 		}
@@ -238,10 +238,10 @@ func TestAdoptLosesToLiveTraffic(t *testing.T) {
 	if r.Counts["vanished"] != 1 || r.Counts["already"] != 1 || r.Counts["adopted"] != 2 {
 		t.Errorf("the report is\n%v", r)
 	}
-	if m := f.meta("adopted"); m.Life != life {
+	if m := metaOf(f, "adopted"); m.Life != life {
 		t.Errorf("what live traffic adopted was written over")
 	}
-	if m := f.meta("touched"); m.CreatedAt == 0 || m.ExpiresAt != f.now.Add(20*day) {
+	if m := metaOf(f, "touched"); m.CreatedAt == 0 || m.ExpiresAt != f.Began.Add(20*day) {
 		t.Errorf("a record that was touched meanwhile has %v, %v", m.CreatedAt.Time(), m.ExpiresAt.Time())
 	}
 }
@@ -250,7 +250,7 @@ func TestAdoptLosesToLiveTraffic(t *testing.T) {
 func TestAdoptOutlastsFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t)
-		f.add("a", 0, 0)
+		f.Add("a", 0, 0)
 		down := errors.New("down")
 		var calls atomic.Int32
 		s := spoilt{f, func(_ string, next func() (driver.Version, error)) (driver.Version, error) {
@@ -270,7 +270,7 @@ func TestAdoptOutlastsFailures(t *testing.T) {
 			t.Errorf("after %d calls:\n%v", calls.Load(), r)
 		}
 
-		f.add("b", 0, 0)
+		f.Add("b", 0, 0)
 		began := time.Now()
 		s.touch = func(string, func() (driver.Version, error)) (driver.Version, error) { return 0, down }
 		var last upkeep.Checkpoint
@@ -298,7 +298,7 @@ func TestAdoptTogether(t *testing.T) {
 	f := open(t)
 	const n = 3000
 	for i := range n {
-		f.add(fmt.Sprint(i), 0, 0)
+		f.Add(fmt.Sprint(i), 0, 0)
 	}
 	store, err := slidingttl.New[string](f.Driver, policy, nil)
 	ok(t, err)
@@ -340,7 +340,7 @@ func TestAdoptResumes(t *testing.T) {
 	f := open(t)
 	const n = 400
 	for i := range n {
-		f.add(fmt.Sprint(i), 0, 0)
+		f.Add(fmt.Sprint(i), 0, 0)
 	}
 	var text []byte // the last checkpoint
 	writes := 0

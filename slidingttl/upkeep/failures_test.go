@@ -24,7 +24,7 @@ func TestFailedRecords(t *testing.T) {
 		f := open(t)
 		const n = 2000
 		for i := range n {
-			f.add(fmt.Sprint("user:", i), 0, 0)
+			f.Add(fmt.Sprint("user:", i), 0, 0)
 		}
 		long := &driver.InvalidError{Field: "key", Value: "300 bytes", Rule: "must be at most 255 bytes"}
 		tries := make(map[string]int)
@@ -78,7 +78,7 @@ func TestTooManyFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t)
 		for i := range 5000 {
-			f.add(fmt.Sprint(i), 0, 0)
+			f.Add(fmt.Sprint(i), 0, 0)
 		}
 		down, n := errors.New("down"), 0
 		var mu sync.Mutex
@@ -116,9 +116,9 @@ func TestTooManyFail(t *testing.T) {
 // A dry run asks the driver about each key.
 func TestDryRunJudgesKeys(t *testing.T) {
 	f := open(t)
-	f.add("a", 0, 0)
+	f.Add("a", 0, 0)
 	long := strings.Repeat("k", 300)
-	f.add(long, 0, 0)
+	f.Add(long, 0, 0)
 	r, err := upkeep.Adopt(t.Context(), picky{f}, policy, nil)
 	ok(t, err)
 	if r.Counts["adopted"] != 1 || r.Failures["key must be at most 255 bytes"] != 1 {
@@ -140,7 +140,7 @@ func (p picky) Get(ctx context.Context, key string) (driver.Entry[string], error
 func TestAdoptFromFieldVanished(t *testing.T) {
 	f := open(t)
 	for _, key := range []string{"a", "b", "gone"} {
-		f.add(key, 0, 0)
+		f.Add(key, 0, 0)
 	}
 	o := applied()
 	o.Origin = upkeep.FromField("born")
@@ -166,7 +166,7 @@ func (r rawless) Raw(ctx context.Context, key string) (driver.Raw, error) {
 // A checkpoint holds for one store and one rule with its value, and says which.
 func TestCheckpointOfAnother(t *testing.T) {
 	f := open(t)
-	f.add("a", 0, 40*day)
+	f.Add("a", 0, 40*day)
 	var text []byte
 	options := func(store string, rule upkeep.Origin) *upkeep.AdoptOptions {
 		o := applied()

@@ -3,31 +3,13 @@ package upkeep_test
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/slidingttl/slidingttl/internal/survey"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
-
-// BenchmarkFigureAudit goes through a million records in memory: at most a second and 64
-// MiB of garbage.
-func BenchmarkFigureAudit(b *testing.B) {
-	f := open(b)
-	for i := range 1_000_000 {
-		f.add(fmt.Sprint("user:", i), -day, 20*day)
-	}
-	runtime.GC()
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := survey.Audit(b.Context(), f, policy, nil); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
 
 // BenchmarkFigureAdoptPace adopts at 500 records a second for a while, and reads beside
 // it: the share of that pace which it keeps, and the 99th percentile of the reads against
@@ -39,9 +21,9 @@ func BenchmarkFigureAdoptPace(b *testing.B) {
 	)
 	f := open(b)
 	for i := range n {
-		f.add(fmt.Sprint("user:", i), 0, 0)
+		f.Add(fmt.Sprint("user:", i), 0, 0)
 	}
-	f.add("live", -day, 30*day)
+	f.Add("live", -day, 30*day)
 	store, err := slidingttl.New[string](f.Driver, policy, nil)
 	ok(b, err)
 	reads := func(ctx context.Context) time.Duration {

@@ -52,7 +52,7 @@ func besideLive(t *testing.T, records int, o upkeep.AdoptOptions) (p99 time.Dura
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t)
 		for i := range records {
-			f.add(fmt.Sprint(i), 0, 0)
+			f.Add(fmt.Sprint(i), 0, 0)
 		}
 		q := &queue{each: 2 * time.Millisecond}
 		random := rand.New(rand.NewPCG(1, 2))
@@ -133,7 +133,7 @@ func TestFollowUnused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t)
 		for i := range 30_000 {
-			f.add(fmt.Sprint(i), 0, 0)
+			f.Add(fmt.Sprint(i), 0, 0)
 		}
 		s := throttled{f, new(atomic.Bool), new(atomic.Int64)}
 		o := &upkeep.AdoptOptions{}
@@ -179,7 +179,7 @@ func TestSteer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t)
 		for i := range 400 {
-			f.add(fmt.Sprint(i), 0, 0)
+			f.Add(fmt.Sprint(i), 0, 0)
 		}
 		var limit atomic.Int64 // negative: a pause
 		limit.Store(1)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/memory"
+	"github.com/slidingttl/slidingttl/internal/walktest"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
@@ -20,7 +21,7 @@ import (
 
 // retaining is a store that still holds its dead. They are in its last page.
 type retaining struct {
-	dead
+	walktest.Dead
 	raw func(key string) (driver.Raw, error) // nil: as the scan returned it
 }
 
@@ -30,18 +31,18 @@ func (r *retaining) Raw(ctx context.Context, key string) (driver.Raw, error) {
 			return raw, err
 		}
 	}
-	for _, s := range r.more {
+	for _, s := range r.More {
 		if s.Key == key {
 			return driver.Raw{Meta: s.Meta, Format: "json", Value: []byte(`"v"`)}, nil
 		}
 	}
-	return r.dead.Raw(ctx, key)
+	return r.Dead.Raw(ctx, key)
 }
 
 // bury adds a record that was created and expired so long ago.
 func (r *retaining) bury(key string, created, expired time.Duration) {
-	l := driver.Life{CreatedAt: r.now.Add(-created), ExpiresAt: r.now.Add(-expired)}
-	r.more = append(r.more, driver.Scanned{Key: key, Meta: driver.Meta{Life: l, Version: 1}})
+	l := driver.Life{CreatedAt: r.Began.Add(-created), ExpiresAt: r.Began.Add(-expired)}
+	r.More = append(r.More, driver.Scanned{Key: key, Meta: driver.Meta{Life: l, Version: 1}})
 }
 
 // graves keeps what it is handed.
@@ -74,10 +75,10 @@ func (g *graves) keys() (keys []string) {
 
 func TestHarvest(t *testing.T) {
 	f := open(t)
-	f.add("alive", -day, 20*day)
-	f.add("immortal", 0, 0)
-	f.add("past its cap", -100*day, 10*day)
-	r := &retaining{dead: dead{f, nil}}
+	f.Add("alive", -day, 20*day)
+	f.Add("immortal", 0, 0)
+	f.Add("past its cap", -100*day, 10*day)
+	r := &retaining{Dead: walktest.Dead{Store: f}}
 	r.bury("idle", 40*day, 10*day)
 	r.bury("aged", 95*day, 5*day)
 	r.bury("just now", 40*day, time.Minute)
@@ -85,19 +86,19 @@ func TestHarvest(t *testing.T) {
 	r.bury("removed", 40*day, 10*day)
 	r.bury("overwritten", 40*day, 10*day)
 	r.bury("touched", 40*day, 10*day)
-	r.more = append(r.more, driver.Scanned{Key: "bad", Problem: &driver.InvalidError{Field: "ttl", Rule: "must be a number"}})
+	r.More = append(r.More, driver.Scanned{Key: "bad", Problem: &driver.InvalidError{Field: "ttl", Rule: "must be a number"}})
 	r.raw = func(key string) (raw driver.Raw, err error) {
 		switch key {
 		case "removed":
 			return raw, driver.ErrNotFound
 		case "overwritten":
-			raw.Value, raw.Life = []byte("1"), driver.Life{CreatedAt: f.now.Add(-time.Minute), ExpiresAt: f.now.Add(day)}
+			raw.Value, raw.Life = []byte("1"), driver.Life{CreatedAt: f.Began.Add(-time.Minute), ExpiresAt: f.Began.Add(day)}
 		case "touched": // by a clock that was behind
-			raw.Value, raw.Life = []byte("1"), driver.Life{CreatedAt: f.now.Add(-40 * day), ExpiresAt: f.now.Add(day)}
+			raw.Value, raw.Life = []byte("1"), driver.Life{CreatedAt: f.Began.Add(-40 * day), ExpiresAt: f.Began.Add(day)}
 		}
 		return raw, nil
 	}
-	o := &upkeep.HarvestOptions{Since: f.now.Add(-40 * day)}
+	o := &upkeep.HarvestOptions{Since: f.Began.Add(-40 * day)}
 	o.Segments = 1
 	report, err := upkeep.Harvest(t.Context(), r, policy, o)
 	ok(t, err)
@@ -112,15 +113,15 @@ func TestHarvest(t *testing.T) {
 		t.Errorf("buried %q, want %q", g.keys(), want)
 	}
 	for key, at := range map[string]time.Duration{"aged": 5 * day, "idle": 10 * day} {
-		if d := g.dead[key][0]; d.At != f.now.Add(-at) || string(d.Value) != `"v"` || d.CreatedAt == 0 || d.Deleted {
+		if d := g.dead[key][0]; d.At != f.Began.Add(-at) || string(d.Value) != `"v"` || d.CreatedAt == 0 || d.Deleted {
 			t.Errorf("%s is buried as %+v", key, d)
 		}
 	}
 	if report.Counts["idle"] != 1 || report.Counts["age"] != 1 || report.Counts["past_cap"] != 1 || report.Counts["lost"] != 2 || report.Counts["alive"] != 4 || report.Counts["malformed"] != 1 || report.Counts["earlier"] != 1 || !report.Applied {
 		t.Errorf("the report is\n%v", report)
 	}
-	if grace := 10 * time.Minute; report.Until > f.now.Add(time.Minute-grace) || report.Until < f.now.Add(-grace) {
-		t.Errorf("until %v, at %v", report.Until, f.now)
+	if grace := 10 * time.Minute; report.Until > f.Began.Add(time.Minute-grace) || report.Until < f.Began.Add(-grace) {
+		t.Errorf("until %v, at %v", report.Until, f.Began)
 	}
 	for _, want := range []string{"harvested: dead of idleness", "left: past the cap", "lost: gone before they were read", "ttl must be a number"} {
 		if !strings.Contains(report.String(), want) {
@@ -142,8 +143,8 @@ func TestHarvestResumed(t *testing.T) {
 	const n = 300
 	r := openRetaining(t)
 	for i := range n {
-		r.add(fmt.Sprint("alive-", i), -day, 20*day)
-		r.add(fmt.Sprint("aged-", i), -(91*day + time.Duration(i)*time.Hour), -time.Hour)
+		r.Add(fmt.Sprint("alive-", i), -day, 20*day)
+		r.Add(fmt.Sprint("aged-", i), -(91*day + time.Duration(i)*time.Hour), -time.Hour)
 	}
 	var g graves
 	var at *upkeep.Checkpoint
@@ -198,7 +199,7 @@ func TestHarvestResumed(t *testing.T) {
 // behind them.
 func TestHarvestFails(t *testing.T) {
 	f := open(t)
-	r := &retaining{dead: dead{f, nil}}
+	r := &retaining{Dead: walktest.Dead{Store: f}}
 	r.bury("idle", 40*day, 10*day)
 	var saved upkeep.Checkpoint
 	refused := &driver.InvalidError{Field: "batch", Rule: "must be another"} // which no other attempt changes
@@ -244,7 +245,7 @@ func (p *twoParts) Scan(_ context.Context, c driver.Cursor, _ int) (page driver.
 	default:
 		close(p.ahead)
 		<-p.burying
-		meta.ExpiresAt = p.now.Add(day)
+		meta.ExpiresAt = p.Began.Add(day)
 	}
 	for i := range n {
 		page.Records = append(page.Records, driver.Scanned{Key: fmt.Sprint(c, i), Meta: meta})
@@ -257,7 +258,7 @@ func (p *twoParts) Raw(context.Context, string) (driver.Raw, error) {
 }
 
 func (p *twoParts) died() driver.Meta {
-	return driver.Meta{Life: driver.Life{CreatedAt: p.now.Add(-50 * day), ExpiresAt: p.now.Add(-day)}, Version: 1}
+	return driver.Meta{Life: driver.Life{CreatedAt: p.Began.Add(-50 * day), ExpiresAt: p.Began.Add(-day)}, Version: 1}
 }
 
 // What one part of the store has found waits for all. If another part fails to hand it over, no
@@ -300,10 +301,8 @@ type unable struct {
 
 // openRetaining is a store in memory that holds its dead for a year.
 func openRetaining(t *testing.T) *fixture {
-	d, err := memory.New(&memory.Options[string]{Retain: 365 * day})
-	ok(t, err)
-	t.Cleanup(func() { ok(t, d.Close()) })
-	return &fixture{Driver: d, t: t, now: driver.Floor(d.Now())}
+	t.Helper()
+	return walktest.Open(t, &memory.Options[string]{Retain: 365 * day})
 }
 
 // What is alive by its stored expiry is no death, whatever policy a harvest is given: it is
@@ -311,11 +310,11 @@ func openRetaining(t *testing.T) *fixture {
 func TestHarvestPastCap(t *testing.T) {
 	short := slidingttl.Policy{IdleGrace: 7 * day, MaxLifetime: 30 * day}
 	r := openRetaining(t)
-	r.add("old", -40*day, 10*day)
-	r.add("young", -10*day, 10*day)
-	r.add("for ever", -40*day, 0)
-	r.add("foreign", 0, 10*day)
-	r.add("dead", -50*day, -day)
+	r.Add("old", -40*day, 10*day)
+	r.Add("young", -10*day, 10*day)
+	r.Add("for ever", -40*day, 0)
+	r.Add("foreign", 0, 10*day)
+	r.Add("dead", -50*day, -day)
 	var g graves
 	o := &upkeep.HarvestOptions{Bury: g.Bury}
 	report, err := upkeep.Harvest(t.Context(), r, short, o)
@@ -323,16 +322,16 @@ func TestHarvestPastCap(t *testing.T) {
 	if want := []string{"dead"}; !slices.Equal(g.keys(), want) || report.Counts["past_cap"] != 2 || report.Counts["alive"] != 2 || report.Counts["ended"] != 0 {
 		t.Errorf("buried %q\n%v", g.keys(), report)
 	}
-	before := r.meta("old")
+	before := metaOf(r, "old")
 	dry, err := upkeep.Harvest(t.Context(), r, short, &upkeep.HarvestOptions{PastCap: true})
 	ok(t, err)
-	if dry.Counts["ended"] != 1 || dry.Counts["past_cap"] != 1 || r.meta("old") != before {
+	if dry.Counts["ended"] != 1 || dry.Counts["past_cap"] != 1 || metaOf(r, "old") != before {
 		t.Errorf("a dry run:\n%v", dry)
 	}
 	o.PastCap, o.Since = true, report.Until
 	report, err = upkeep.Harvest(t.Context(), r, short, o)
 	ok(t, err)
-	ended := r.meta("old")
+	ended := metaOf(r, "old")
 	if now := driver.Floor(r.Now()); report.Counts["ended"] != 1 || report.Counts["past_cap"] != 1 || ended.ExpiresAt > now || ended.ExpiresAt < now.Add(-time.Minute) || len(g.dead) != 1 {
 		t.Errorf("%+v\n%v", ended, report)
 	}
@@ -343,15 +342,15 @@ func TestHarvestPastCap(t *testing.T) {
 	if d := g.dead["old"]; len(d) != 1 || d[0].At != ended.ExpiresAt || report.Counts["age"] != 1 || report.Counts["earlier"] != 1 || len(g.dead) != 2 {
 		t.Errorf("then: %+v\n%v", d, report)
 	}
-	if r.meta("young").ExpiresAt != r.now.Add(10*day) {
+	if metaOf(r, "young").ExpiresAt != r.Began.Add(10*day) {
 		t.Error("what is young has changed")
 	}
 	// A store that would not hold it for long enough loses nothing.
 	f := open(t)
-	f.add("old", -40*day, 10*day)
+	f.Add("old", -40*day, 10*day)
 	report, err = upkeep.Harvest(t.Context(), f, short, &upkeep.HarvestOptions{PastCap: true, Bury: g.Bury})
 	ok(t, err)
-	if report.Counts["past_cap"] != 1 || report.Counts["ended"] != 0 || f.meta("old").ExpiresAt != f.now.Add(10*day) {
+	if report.Counts["past_cap"] != 1 || report.Counts["ended"] != 0 || metaOf(f, "old").ExpiresAt != f.Began.Add(10*day) {
 		t.Errorf("not retained:\n%v", report)
 	}
 }
@@ -364,25 +363,25 @@ func TestHarvestPastCapRaces(t *testing.T) {
 		ended  int64
 	}{
 		"touched": {func(f *fixture, was driver.Meta) {
-			_, err := f.Touch(f.t.Context(), "old", was, driver.Life{CreatedAt: was.CreatedAt, ExpiresAt: was.ExpiresAt + 1}, f.now)
-			ok(f.t, err)
+			_, err := f.Touch(f.T.Context(), "old", was, driver.Life{CreatedAt: was.CreatedAt, ExpiresAt: was.ExpiresAt + 1}, f.Began)
+			ok(f.T, err)
 		}, 1},
 		"born again": {func(f *fixture, was driver.Meta) {
-			ok(f.t, f.Delete(f.t.Context(), "old"))
-			f.add("old", -day, 6*day)
+			ok(f.T, f.Delete(f.T.Context(), "old"))
+			f.Add("old", -day, 6*day)
 		}, 0},
-		"deleted": {func(f *fixture, was driver.Meta) { ok(f.t, f.Delete(f.t.Context(), "old")) }, 0},
+		"deleted": {func(f *fixture, was driver.Meta) { ok(f.T, f.Delete(f.T.Context(), "old")) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := openRetaining(t)
-			r.add("old", -40*day, 10*day)
-			m := &meddled{fixture: r, meddle: func() { c.meddle(r, r.meta("old")) }}
+			r.Add("old", -40*day, 10*day)
+			m := &meddled{fixture: r, meddle: func() { c.meddle(r, metaOf(r, "old")) }}
 			report, err := upkeep.Harvest(t.Context(), m, short, &upkeep.HarvestOptions{PastCap: true, Bury: new(graves).Bury})
 			ok(t, err)
 			if report.Counts["ended"] != c.ended || report.Counts["alive"] != 1-c.ended {
 				t.Errorf("the report is\n%v", report)
 			}
-			if e, err := r.Get(t.Context(), "old"); c.ended == 0 && err == nil && e.ExpiresAt != r.now.Add(6*day) {
+			if e, err := r.Get(t.Context(), "old"); c.ended == 0 && err == nil && e.ExpiresAt != r.Began.Add(6*day) {
 				t.Errorf("it is %+v", e)
 			}
 		})
@@ -418,7 +417,7 @@ func TestHarvestEndedRegularly(t *testing.T) {
 			r := scansSlowly{openRetaining(t)}
 			const n = 200
 			for i := range n {
-				r.add(fmt.Sprint("dead-", i), -40*day, -day)
+				r.Add(fmt.Sprint("dead-", i), -40*day, -day)
 			}
 			var g graves
 			o := &upkeep.HarvestOptions{Bury: g.Bury}
@@ -443,12 +442,12 @@ func TestHarvestEndedRegularly(t *testing.T) {
 // Long values are handed over before more are read: what is held is bounded in bytes.
 func TestHarvestBytes(t *testing.T) {
 	const long = 1000
-	r := &retaining{dead: dead{openRetaining(t), nil}}
+	r := &retaining{Dead: walktest.Dead{Store: openRetaining(t)}}
 	for i := range 200 {
-		r.add(fmt.Sprint("dead-", i), -40*day, -day)
+		r.Add(fmt.Sprint("dead-", i), -40*day, -day)
 	}
 	r.raw = func(key string) (driver.Raw, error) {
-		raw, err := r.dead.Raw(t.Context(), key)
+		raw, err := r.Dead.Raw(t.Context(), key)
 		raw.Value = make([]byte, long)
 		return raw, err
 	}
@@ -471,19 +470,19 @@ func TestHarvestBytes(t *testing.T) {
 func TestHarvestImplausible(t *testing.T) {
 	short := slidingttl.Policy{IdleGrace: 7 * day, MaxLifetime: 30 * day}
 	r := openRetaining(t)
-	r.add("old", -40*day, 10*day)
-	old := r.meta("old")
-	seconds := driver.Life{CreatedAt: r.now.Add(-day) / 1000, ExpiresAt: r.now.Add(10 * day)}
-	_, err := r.Insert(t.Context(), "seconds", "v", seconds, r.now)
+	r.Add("old", -40*day, 10*day)
+	old := metaOf(r, "old")
+	seconds := driver.Life{CreatedAt: r.Began.Add(-day) / 1000, ExpiresAt: r.Began.Add(10 * day)}
+	_, err := r.Insert(t.Context(), "seconds", "v", seconds, r.Began)
 	ok(t, err)
 	// What is dead by its expiry is handed over all the same, or its store would lose it.
-	_, err = r.Insert(t.Context(), "dead", "v", driver.Life{CreatedAt: seconds.CreatedAt, ExpiresAt: r.now.Add(-day)}, r.now.Add(-2*day))
+	_, err = r.Insert(t.Context(), "dead", "v", driver.Life{CreatedAt: seconds.CreatedAt, ExpiresAt: r.Began.Add(-day)}, r.Began.Add(-2*day))
 	ok(t, err)
 	var g graves
 	report, err := upkeep.Harvest(t.Context(), r, short, &upkeep.HarvestOptions{PastCap: true, Bury: g.Bury})
 	ok(t, err)
-	if r.meta("seconds").Life != seconds || report.Counts["implausible"] != 1 || report.Counts["ended"] != 1 || r.meta("old") == old {
-		t.Errorf("%+v\n%v", r.meta("seconds"), report)
+	if metaOf(r, "seconds").Life != seconds || report.Counts["implausible"] != 1 || report.Counts["ended"] != 1 || metaOf(r, "old") == old {
+		t.Errorf("%+v\n%v", metaOf(r, "seconds"), report)
 	}
 	if want := []string{"dead"}; !slices.Equal(g.keys(), want) {
 		t.Errorf("buried %q", g.keys())

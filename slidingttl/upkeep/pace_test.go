@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/internal/survey"
+	"github.com/slidingttl/slidingttl/internal/walktest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
@@ -40,7 +41,7 @@ func TestLimits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := open(t)
 				for i := range 600 {
-					f.add(fmt.Sprint(i), 0, 0)
+					f.Add(fmt.Sprint(i), 0, 0)
 				}
 				o := applied()
 				o.Limits, o.Page, o.Segments = c.limits, 10, 2
@@ -67,7 +68,7 @@ func TestCancelEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t)
 		for i := range 1000 {
-			f.add(fmt.Sprint(i), 0, 0)
+			f.Add(fmt.Sprint(i), 0, 0)
 		}
 		o := applied()
 		o.Limits.Writes = 1
@@ -88,7 +89,7 @@ func TestCancelEndsAtOnce(t *testing.T) {
 
 func TestSaveFails(t *testing.T) {
 	f := open(t)
-	f.add("a", 0, 0)
+	f.Add("a", 0, 0)
 	full := errors.New("disk full")
 	o := &survey.LookOptions{}
 	o.Save = func(upkeep.Checkpoint) error { return full }
@@ -102,16 +103,15 @@ func TestScanFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t)
 		for i := range 100 {
-			f.add(fmt.Sprint(i), -day, day)
+			f.Add(fmt.Sprint(i), -day, day)
 		}
 		down := errors.New("down")
-		calls := 0
-		s := scanned{f, func(n int, from driver.Cursor, limit int) (driver.Page, error) {
+		s := &walktest.Scripted{Store: f, Page: func(n int, from driver.Cursor, limit int) (driver.Page, error) {
 			if n%3 != 0 {
 				return driver.Page{}, down
 			}
 			return f.Scan(t.Context(), from, limit)
-		}, &calls}
+		}}
 		o := &survey.LookOptions{}
 		o.Segments, o.Page = 1, 10
 		r, err := survey.Audit(t.Context(), s, policy, o)
@@ -120,12 +120,12 @@ func TestScanFails(t *testing.T) {
 			t.Errorf("the report is\n%v", r)
 		}
 		refused := fmt.Errorf("%w: wrong key", driver.ErrRefused)
-		s.scan = func(int, driver.Cursor, int) (driver.Page, error) { return driver.Page{}, refused }
+		s.Page = func(int, driver.Cursor, int) (driver.Page, error) { return driver.Page{}, refused }
 		began := time.Now()
 		if _, err = survey.Audit(t.Context(), s, policy, o); !errors.Is(err, refused) || time.Since(began) != 0 {
 			t.Errorf("the error is %v, after %v; want the refusal, at once", err, time.Since(began))
 		}
-		s.scan = func(int, driver.Cursor, int) (driver.Page, error) { return driver.Page{}, down }
+		s.Page = func(int, driver.Cursor, int) (driver.Page, error) { return driver.Page{}, down }
 		if r, err = survey.Audit(t.Context(), s, policy, o); !errors.Is(err, down) || r.Done {
 			t.Errorf("the error is %v, and the report\n%v", err, r)
 		}

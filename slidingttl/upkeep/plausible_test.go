@@ -21,18 +21,18 @@ func TestImplausible(t *testing.T) {
 		_, err := f.Insert(ctx, key, "v", driver.Life{CreatedAt: created, ExpiresAt: expires}, 1)
 		ok(t, err)
 	}
-	later := f.now.Add(20 * day)
-	born := f.now.Add(-5 * day)
+	later := f.Began.Add(20 * day)
+	born := f.Began.Add(-5 * day)
 	for i := range 5 {
 		add(fmt.Sprint("seconds-", i), born/1000, later)
 	}
 	add("micros", born*1000, later)
 	add("nanos", born*1_000_000, later)
 	add("most", math.MaxInt64, later)
-	add("ahead", f.now.Add(200*day), later)
+	add("ahead", f.Began.Add(200*day), later)
 	add("early", 1, later)
 	add("well", born, later)
-	add("a clock that is ahead", f.now.Add(30*1e9), later)
+	add("a clock that is ahead", f.Began.Add(30*1e9), later)
 	audit, err := survey.Audit(ctx, f, policy, nil)
 	ok(t, err)
 	if audit.States[verdict.Implausible].Count != 10 || audit.States[verdict.Slides].Count != 2 || audit.States[verdict.PastCap].Count != 0 {
@@ -60,10 +60,10 @@ func TestImplausible(t *testing.T) {
 		_, err = upkeep.Mend(ctx, f, &upkeep.MendOptions{WriteOptions: write, CreatedAt: u})
 		ok(t, err)
 	}
-	if got := f.meta("seconds-1").Life; got != (driver.Life{CreatedAt: born / 1000 * 1000, ExpiresAt: later}) {
+	if got := metaOf(f, "seconds-1").Life; got != (driver.Life{CreatedAt: born / 1000 * 1000, ExpiresAt: later}) {
 		t.Errorf("seconds were mended to %+v", got)
 	}
-	if got := f.meta("micros").CreatedAt; got != born {
+	if got := metaOf(f, "micros").CreatedAt; got != born {
 		t.Errorf("microseconds were mended to %v; want %v", got, born)
 	}
 	audit, err = survey.Audit(ctx, f, policy, nil)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/walktest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
@@ -25,11 +26,11 @@ func TestReap(t *testing.T) {
 	for name, bare := range map[string]bool{"by a driver that removes": false, "by touches": true} {
 		t.Run(name, func(t *testing.T) {
 			f := open(t)
-			f.add("alive", -day, 20*day)
-			f.add("foreign", 0, 0)
-			f.add("past its cap", -100*day, 10*day)
-			f.add("past its cap, for ever", -100*day, 0)
-			f.add("past its cap just now", -90*day-time.Minute, 10*day)
+			f.Add("alive", -day, 20*day)
+			f.Add("foreign", 0, 0)
+			f.Add("past its cap", -100*day, 10*day)
+			f.Add("past its cap, for ever", -100*day, 0)
+			f.Add("past its cap just now", -90*day-time.Minute, 10*day)
 			var d upkeep.Store[string] = f
 			if bare {
 				d = late{f, f}
@@ -46,12 +47,12 @@ func TestReap(t *testing.T) {
 				t.Errorf("the report is\n%v", r)
 			}
 			for _, key := range []string{"past its cap", "past its cap, for ever"} {
-				if e, err := f.Get(t.Context(), key); err == nil && e.Alive(f.now) {
+				if e, err := f.Get(t.Context(), key); err == nil && e.Alive(f.Began) {
 					t.Errorf("%q is still there", key)
 				}
 			}
 			for _, key := range []string{"alive", "foreign", "past its cap just now"} {
-				f.meta(key)
+				metaOf(f, key)
 			}
 		})
 	}
@@ -61,16 +62,16 @@ func TestReap(t *testing.T) {
 // they are still the same.
 func TestReapExpired(t *testing.T) {
 	f := open(t)
-	expired := driver.Life{CreatedAt: f.now.Add(-5 * day), ExpiresAt: f.now.Add(-2 * day)}
-	s := dead{f, nil}
+	expired := driver.Life{CreatedAt: f.Began.Add(-5 * day), ExpiresAt: f.Began.Add(-2 * day)}
+	s := walktest.Dead{Store: f}
 	for i := range 3 {
-		s.more = append(s.more, driver.Scanned{Key: fmt.Sprint("dead-", i), Meta: driver.Meta{Life: expired, Version: 1}})
+		s.More = append(s.More, driver.Scanned{Key: fmt.Sprint("dead-", i), Meta: driver.Meta{Life: expired, Version: 1}})
 	}
-	s.more = append(s.more, driver.Scanned{Key: "bad", Problem: &driver.InvalidError{Field: "ttl", Rule: "must be a number"}})
+	s.More = append(s.More, driver.Scanned{Key: "bad", Problem: &driver.InvalidError{Field: "ttl", Rule: "must be a number"}})
 	removed := make(map[string]driver.Instant)
 	r := remover{s, func(key string, was driver.Meta, now driver.Instant) error {
 		if key == "dead-1" { // written again meanwhile
-			return &driver.ConflictError{Found: driver.Meta{Life: driver.Life{CreatedAt: f.now, ExpiresAt: f.now.Add(day)}, Version: 2}}
+			return &driver.ConflictError{Found: driver.Meta{Life: driver.Life{CreatedAt: f.Began, ExpiresAt: f.Began.Add(day)}, Version: 2}}
 		}
 		if !was.Alive(now) {
 			return driver.ErrNotFound
@@ -97,8 +98,8 @@ func TestReapExpired(t *testing.T) {
 // set.
 func TestReapRetained(t *testing.T) {
 	f := open(t)
-	at := func(d time.Duration) driver.Instant { return f.now.Add(d) }
-	s := dead{f, []driver.Scanned{
+	at := func(d time.Duration) driver.Instant { return f.Began.Add(d) }
+	s := walktest.Dead{Store: f, More: []driver.Scanned{
 		{Key: "expired", Meta: driver.Meta{Life: driver.Life{CreatedAt: at(-5 * day), ExpiresAt: at(-2 * day)}}, HeldUntil: at(day)},
 		{Key: "expired, and to go", Meta: driver.Meta{Life: driver.Life{CreatedAt: at(-9 * day), ExpiresAt: at(-4 * day)}}, HeldUntil: at(-day)},
 		{Key: "past its cap", Meta: driver.Meta{Life: driver.Life{CreatedAt: at(-92 * day), ExpiresAt: at(5 * day)}}, HeldUntil: at(8 * day)},
@@ -133,7 +134,7 @@ func TestReapRetained(t *testing.T) {
 }
 
 type remover struct {
-	dead
+	walktest.Dead
 	remove func(key string, was driver.Meta, now driver.Instant) error
 }
 
@@ -143,7 +144,7 @@ func (r remover) Remove(_ context.Context, key string, was driver.Meta, now driv
 
 // mending is a scanner of malformed records that can mend some.
 type mending struct {
-	dead
+	walktest.Dead
 	mend func(key string, apply bool) (string, error)
 }
 
@@ -153,11 +154,11 @@ func (m mending) Mend(_ context.Context, key string, apply bool) (string, error)
 
 func TestMend(t *testing.T) {
 	f := open(t)
-	f.add("well", -day, day)
+	f.Add("well", -day, day)
 	bad := &driver.InvalidError{Field: "ttl", Value: "1700000000000", Rule: "must be seconds"}
-	s := dead{f, nil}
+	s := walktest.Dead{Store: f}
 	for _, key := range []string{"millis", "word", "gone", "mended", "raced", "locked"} {
-		s.more = append(s.more, driver.Scanned{Key: key, Problem: bad})
+		s.More = append(s.More, driver.Scanned{Key: key, Problem: bad})
 	}
 	o := &upkeep.MendOptions{}
 	o.Segments = 1
@@ -223,7 +224,7 @@ func (r *restarting) Scan(ctx context.Context, from driver.Cursor, _ int) (page 
 		page.Next = "second"
 	}
 	for _, key := range keysOf(r.fixture) {
-		page.Records = append(page.Records, driver.Scanned{Key: key, Meta: r.meta(key)})
+		page.Records = append(page.Records, driver.Scanned{Key: key, Meta: metaOf(r.fixture, key)})
 	}
 	return page, nil
 }
@@ -244,8 +245,8 @@ func TestReapRestarted(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			f := open(t)
-			f.add("alive", -day, 20*day)
-			f.add("past its cap", -100*day, 10*day)
+			f.Add("alive", -day, 20*day)
+			f.Add("past its cap", -100*day, 10*day)
 			o := &upkeep.ReapOptions{WriteOptions: upkeep.WriteOptions{Apply: true}}
 			o.Segments = 1
 			r, err := upkeep.Reap(t.Context(), &restarting{fixture: f, lost: map[string]bool{"past its cap": lost}}, policy, o)

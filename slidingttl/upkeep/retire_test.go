@@ -51,9 +51,9 @@ func TestRetireKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := open(t)
 			for i := range 20 {
-				f.add(fmt.Sprint("user:", i), -day, 20*day)
+				f.Add(fmt.Sprint("user:", i), -day, 20*day)
 			}
-			f.add("foreign", 0, 0)
+			f.Add("foreign", 0, 0)
 			var o upkeep.RetireOptions
 			o.Keys = []string{"user:3", "user:4", "user:4", "foreign", "nobody"}
 			o.Writers = 1
@@ -69,12 +69,12 @@ func TestRetireKeys(t *testing.T) {
 				t.Errorf("the report is\n%v", r)
 			}
 			for _, key := range o.Keys {
-				if e, err := f.Get(t.Context(), key); err == nil && e.Alive(f.now) {
+				if e, err := f.Get(t.Context(), key); err == nil && e.Alive(f.Began) {
 					t.Errorf("%q is alive: %v", key, e.Life)
 				}
 			}
 			for _, key := range []string{"user:0", "user:19"} {
-				f.meta(key)
+				metaOf(f, key)
 			}
 			r, err = upkeep.Retire(t.Context(), f, &o)
 			ok(t, err)
@@ -88,25 +88,25 @@ func TestRetireKeys(t *testing.T) {
 // Promise 14: the expiry is MaxSkew before now, at the store's resolution, and created_at stays.
 func TestRetirePrefix(t *testing.T) {
 	f := open(t)
-	f.add("acme:1", -time.Second, 20*day)
-	f.add("other", -day, 20*day)
-	f.add("acme:web:s:aaaaaaaaaaaaaaaaaaaaaaaa", -day, 20*day)
-	was := f.meta("acme:1")
+	f.Add("acme:1", -time.Second, 20*day)
+	f.Add("other", -day, 20*day)
+	f.Add("acme:web:s:aaaaaaaaaaaaaaaaaaaaaaaa", -day, 20*day)
+	was := metaOf(f, "acme:1")
 	var wrote driver.Life
 	d := &watched{f, func(l driver.Life) { wrote = l }}
 	var o upkeep.RetireOptions
 	o.Prefix = "acme:"
 	o.Apply, o.MaxSkew = true, 90*time.Second
-	o.Now = func() time.Time { return f.now.Time() }
+	o.Now = func() time.Time { return f.Began.Time() }
 	r, err := upkeep.Retire(t.Context(), d, &o)
 	ok(t, err)
 	if r.Counts["retired"] != 1 || r.Counts["kept"] != 1 || r.Passed != 1 || r.Records != 2 {
 		t.Errorf("the report is\n%v", r)
 	}
-	if end := f.now.Add(-90 * time.Second); wrote.CreatedAt != was.CreatedAt || wrote.ExpiresAt > end || wrote.ExpiresAt <= end.Add(-f.Resolution()) {
+	if end := f.Began.Add(-90 * time.Second); wrote.CreatedAt != was.CreatedAt || wrote.ExpiresAt > end || wrote.ExpiresAt <= end.Add(-f.Resolution()) {
 		t.Errorf("the life is %v; want it to end at %v", wrote, end)
 	}
-	f.meta("other")
+	metaOf(f, "other")
 	both := upkeep.WriteOptions{Keys: []string{"a"}}
 	both.Prefix = "b"
 	for _, bad := range []upkeep.RetireOptions{{}, {WriteOptions: both}} {

@@ -179,10 +179,10 @@ func soak(t *testing.T, seed uint64) {
 	}
 	const each = 100
 	for i := range each {
-		f.add(fmt.Sprint("live-", i), 0, 0)
-		f.add(fmt.Sprint("quiet-", i), 0, 0)
-		f.add(fmt.Sprint("past-", i), -95*day, 0)
-		f.add(fmt.Sprint("marred-", i), 0, 200*day)
+		f.Add(fmt.Sprint("live-", i), 0, 0)
+		f.Add(fmt.Sprint("quiet-", i), 0, 0)
+		f.Add(fmt.Sprint("past-", i), -95*day, 0)
+		f.Add(fmt.Sprint("marred-", i), 0, 200*day)
 		r.marred[fmt.Sprint("marred-", i)] = true
 	}
 

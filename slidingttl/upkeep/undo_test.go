@@ -29,13 +29,13 @@ func (k *kept) change(c upkeep.Change) error {
 func TestUndo(t *testing.T) {
 	f := open(t)
 	for i := range 1000 {
-		f.add(fmt.Sprint("bare-", i), 0, 0)
+		f.Add(fmt.Sprint("bare-", i), 0, 0)
 	}
-	f.add("\xffbinary", 0, 2*day)
-	f.add("own", -day, 20*day)
+	f.Add("\xffbinary", 0, 2*day)
+	f.Add("own", -day, 20*day)
 	before := make(map[string]driver.Life)
 	for _, key := range keysOf(f) {
-		before[key] = f.meta(key).Life
+		before[key] = metaOf(f, key).Life
 	}
 	k := new(kept)
 	o := applied()
@@ -47,9 +47,9 @@ func TestUndo(t *testing.T) {
 	}
 	k.WriteString(`{"key":"YmFyZS0x","li`)
 
-	m := f.meta("bare-7")
+	m := metaOf(f, "bare-7")
 	touched := driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt + 1}
-	_, err = f.Touch(t.Context(), "bare-7", m, touched, f.now)
+	_, err = f.Touch(t.Context(), "bare-7", m, touched, f.Began)
 	ok(t, err)
 	ok(t, f.Delete(t.Context(), "bare-8"))
 	undo := func(apply bool) *upkeep.Report {
@@ -57,7 +57,7 @@ func TestUndo(t *testing.T) {
 		ok(t, err)
 		return r
 	}
-	if r := undo(false); r.Applied || r.Counts["undone"] != 999 || f.meta("bare-0").CreatedAt == 0 {
+	if r := undo(false); r.Applied || r.Counts["undone"] != 999 || metaOf(f, "bare-0").CreatedAt == 0 {
 		t.Errorf("a dry run:\n%v", r)
 	}
 	if r := undo(true); !r.Applied || r.Counts["undone"] != 999 || r.Counts["changed"] != 1 || r.Counts["vanished"] != 1 || r.Counts["torn"] != 1 || r.Passed != 0 || !r.Done {
@@ -68,7 +68,7 @@ func TestUndo(t *testing.T) {
 		if key == "bare-7" {
 			want = touched
 		}
-		if got := f.meta(key).Life; got != want {
+		if got := metaOf(f, key).Life; got != want {
 			t.Errorf("%q has %+v; want %+v", key, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package upkeep_test
+package survey_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/internal/survey"
+	"github.com/slidingttl/slidingttl/internal/walktest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -24,15 +25,15 @@ func TestDying(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t)
 		for i := range 1000 {
-			f.add(fmt.Sprintf("%03d", i), -day, time.Duration(1+i*7%1000)*time.Minute) // in no order
+			f.Add(fmt.Sprintf("%03d", i), -day, time.Duration(1+i*7%1000)*time.Minute) // in no order
 		}
-		f.add("immortal", -day, 0)
-		f.add("foreign", 0, 30*time.Second)
-		f.add("\xff", -day, 10*time.Second)
-		again := driver.Meta{Life: driver.Life{CreatedAt: f.now.Add(-day), ExpiresAt: f.now.Add(time.Minute)}}
-		s := dead{f, []driver.Scanned{
+		f.Add("immortal", -day, 0)
+		f.Add("foreign", 0, 30*time.Second)
+		f.Add("\xff", -day, 10*time.Second)
+		again := driver.Meta{Life: driver.Life{CreatedAt: f.Began.Add(-day), ExpiresAt: f.Began.Add(time.Minute)}}
+		s := walktest.Dead{Store: f, More: []driver.Scanned{
 			{Key: "malformed", Problem: errors.New("a word")},
-			{Key: "dead", Meta: driver.Meta{Life: driver.Life{CreatedAt: 1, ExpiresAt: f.now}}},
+			{Key: "dead", Meta: driver.Meta{Life: driver.Life{CreatedAt: 1, ExpiresAt: f.Began}}},
 			{Key: "000", Meta: again}, // a record may be met twice
 		}}
 		for limit, lines := range map[int]int{0: 62, 62: 62, 61: 61, 10: 10, 1: 1} {
@@ -40,11 +41,11 @@ func TestDying(t *testing.T) {
 			o.Segments, o.Page = 1, 50
 			r, err := survey.Dying(t.Context(), scans{s, f}, time.Hour, o)
 			ok(t, err)
-			if len(r.Dying) != lines || r.More != (lines < 62) || r.Malformed != 1 || !r.Done || r.Records != 1006 || !r.Until.Equal(f.now.Add(time.Hour).Time()) {
+			if len(r.Dying) != lines || r.More != (lines < 62) || r.Malformed != 1 || !r.Done || r.Records != 1006 || !r.Until.Equal(f.Began.Add(time.Hour).Time()) {
 				t.Errorf("limit %d: %d keys of %+v", limit, len(r.Dying), r)
 			}
 			for i, k := range r.Dying[min(2, lines):] {
-				if at := f.now.Add(time.Duration(i+1) * time.Minute); !k.ExpiresAt.Equal(at.Time()) {
+				if at := f.Began.Add(time.Duration(i+1) * time.Minute); !k.ExpiresAt.Equal(at.Time()) {
 					t.Errorf("limit %d: %d is %+v", limit, i, k)
 				}
 			}
@@ -64,15 +65,14 @@ func TestDyingFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t)
 		for i := range 20 {
-			f.add(fmt.Sprint(i), -day, time.Minute)
+			f.Add(fmt.Sprint(i), -day, time.Minute)
 		}
-		calls := 0
-		s := scanned{f, func(n int, from driver.Cursor, limit int) (driver.Page, error) {
+		s := &walktest.Scripted{Store: f, Page: func(n int, from driver.Cursor, limit int) (driver.Page, error) {
 			if n > 1 {
 				return driver.Page{}, driver.ErrRefused
 			}
 			return f.Scan(t.Context(), from, limit)
-		}, &calls}
+		}}
 		o := &survey.DyingOptions{}
 		o.Segments, o.Page = 1, 5
 		r, err := survey.Dying(t.Context(), scans{s, f}, time.Hour, o)
@@ -170,7 +170,7 @@ func TestDyingSince(t *testing.T) {
 				t.Errorf("%d were told", listed)
 			}
 			for i := range 9 {
-				f.add(fmt.Sprint("together-", i), -day, 300*day)
+				f.Add(fmt.Sprint("together-", i), -day, 300*day)
 			}
 			_, err := survey.Dying(t.Context(), f, 400*day, &survey.DyingOptions{Since: driver.Floor(f.Now().Add(200 * day)), Limit: 5})
 			var invalid *driver.InvalidError

@@ -1,16 +1,15 @@
-package upkeep_test
+package survey_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"testing"
 
 	"github.com/slidingttl/slidingttl/internal/survey"
 	"github.com/slidingttl/slidingttl/internal/verdict"
+	"github.com/slidingttl/slidingttl/internal/walktest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
 // sampled is how many records the samples are drawn from, and samples how many there are.
@@ -23,15 +22,15 @@ func TestSampleBounds(t *testing.T) {
 	for i := range n {
 		switch key := fmt.Sprint("user:", i); {
 		case i%2000 == 0:
-			f.add(key, -100*day, day)
+			f.Add(key, -100*day, day)
 		case i%50 == 1:
-			f.add(key, 0, 0)
+			f.Add(key, 0, 0)
 		case i%7 == 2:
-			f.add(key, 0, 300*day)
+			f.Add(key, 0, 300*day)
 		case i%3 == 1:
-			f.add(key, -80*day, 10*day)
+			f.Add(key, -80*day, 10*day)
 		default:
-			f.add(key, -day, 29*day)
+			f.Add(key, -day, 29*day)
 		}
 	}
 	truth, err := survey.Audit(t.Context(), f, policy, nil)
@@ -70,11 +69,10 @@ func TestSampleOfRanges(t *testing.T) {
 	f := open(t)
 	const n = 64 * 200
 	for i := range n {
-		f.add(fmt.Sprint(i), -day, day)
+		f.Add(fmt.Sprint(i), -day, day)
 	}
-	calls := 0
 	// Every second segment has records of one kind, the others of another.
-	s := scanned{f, func(n int, from driver.Cursor, limit int) (driver.Page, error) {
+	s := &walktest.Scripted{Store: f, Page: func(n int, from driver.Cursor, limit int) (driver.Page, error) {
 		p, err := f.Scan(t.Context(), from, limit)
 		for i := range p.Records {
 			if n%2 == 0 {
@@ -82,7 +80,7 @@ func TestSampleOfRanges(t *testing.T) {
 			}
 		}
 		return p, err
-	}, &calls}
+	}}
 	o := &survey.LookOptions{Sample: 0.5}
 	o.Segments, o.Page = 1, 1000
 	r, err := survey.Audit(t.Context(), s, policy, o)
@@ -102,7 +100,7 @@ func TestSampleOfRanges(t *testing.T) {
 func TestSampleOfDiff(t *testing.T) {
 	f := open(t)
 	for i := range 20_000 {
-		f.add(fmt.Sprint(i), -50*day, 20*day)
+		f.Add(fmt.Sprint(i), -50*day, 20*day)
 	}
 	to := policy
 	to.MaxLifetime = 40 * day
@@ -118,34 +116,4 @@ type coarse struct{ *fixture }
 
 func (c coarse) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
 	return c.fixture.Segments(ctx, min(n, 4))
-}
-
-// An audit holds no more than its pages: nothing grows with the records.
-func TestAuditHeap(t *testing.T) {
-	f := open(t)
-	const n = 60_000
-	for i := range n {
-		f.add(fmt.Sprint("user:", i), -day, 20*day)
-	}
-	live := func() uint64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	before, most, pages := live(), uint64(0), 0
-	o := &survey.LookOptions{}
-	o.Progress = func(upkeep.Progress) {
-		if pages++; pages%40 == 0 {
-			most = max(most, live())
-		}
-	}
-	r, err := survey.Audit(t.Context(), f, policy, o)
-	ok(t, err)
-	if r.States[verdict.Slides].Count != n || pages < 120 {
-		t.Errorf("in %d pages the report is\n%v", pages, r)
-	}
-	if most > before+2<<20 {
-		t.Errorf("an audit holds %d KiB", (most-before)>>10)
-	}
 }

@@ -1,5 +1,5 @@
 //go:build night
 
-package upkeep_test
+package survey_test
 
 func init() { sampled, samples = 200_000, 100 }
