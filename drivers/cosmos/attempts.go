@@ -13,12 +13,12 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
-	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/internal/kit"
 )
 
 // attempts counts the requests that azcosmos, azcore and net/http make for one write.
 type attempts struct {
-	driver.Attempts
+	kit.Attempts
 	traced    atomic.Bool // the transport tells of its connections
 	connected atomic.Bool // a request has a connection and no parsed answer
 }

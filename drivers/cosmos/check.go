@@ -12,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -50,7 +51,7 @@ func (d *Driver[T]) Properties(id string) azcosmos.ContainerProperties {
 // delete that the service refuses in any case, and a query that finds nothing. By cosmostest's model
 // they cost 5.3 request units.
 func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
-	at := driver.ServerTime{Sent: time.Now(), Step: time.Second}
+	at := kit.ServerTime{Sent: time.Now(), Step: time.Second}
 	res, err := d.client.Read(ctx, nil)
 	if err != nil {
 		return failed(ctx, err)

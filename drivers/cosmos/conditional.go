@@ -9,6 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -26,8 +27,8 @@ type conditional struct {
 	creates bool // the write creates the item
 
 	send  func(ctx context.Context, o *azcosmos.ItemOptions) (azcosmos.ItemResponse, error)
-	judge func(found stored) driver.Verdict // called with the item that prevented the write
-	sum   *float64                          // where request units are added
+	judge func(found stored) kit.Verdict // called with the item that prevented the write
+	sum   *float64                       // where request units are added
 
 	beside  <-chan stored // a read of the item, sent together with the write
 	trusted bool          // use beside also if it found a live record, which may be stale
@@ -68,18 +69,18 @@ func (d *Driver[T]) carryOut(ctx context.Context, w *conditional, now driver.Ins
 			}
 		}
 		found, err := d.inWay(ctx, w, refusal, now)
-		v := driver.Gone
+		v := kit.Gone
 		switch {
 		case err == nil:
 			v = w.judge(found)
 		case !errors.Is(err, driver.ErrNotFound):
 			return "", w.Failed(ctx, err)
 		case w.creates && sends < maxSends:
-			v = driver.Meant
+			v = kit.Meant
 		case w.creates && !w.Unsure(): // the item has expired and is not removed yet
 			return "", fmt.Errorf("%w: %w", driver.ErrConflict, refusal)
 		}
-		if v != driver.Meant || sends == maxSends {
+		if v != kit.Meant || sends == maxSends {
 			return found.etag, w.Refused(ctx, v, found.Meta, found.odd, refusal)
 		}
 		if sends > 0 {
@@ -115,7 +116,7 @@ func match(etag string) *azcosmos.ItemOptions {
 // carryOutOver is carryOut for a write over the record was. If conditional is set and was has a
 // version, the write has a condition and needs no _etag.
 func (d *Driver[T]) carryOutOver(ctx context.Context, w *conditional, was driver.Meta, now driver.Instant, conditional bool) (string, error) {
-	ctx, cancel := driver.WithLife(ctx, was, now, d.opts.MaxSkew)
+	ctx, cancel := kit.WithLife(ctx, was, now, d.opts.MaxSkew)
 	defer cancel()
 	w.Named = true
 	w.ask = !was.Alive(now)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -112,5 +113,5 @@ func failed(ctx context.Context, err error) error {
 	if ctx.Err() == nil && refused(err) {
 		return fmt.Errorf("%w: %w", driver.ErrRefused, unquoted{err})
 	}
-	return driver.Ended(ctx, unquoted{err})
+	return kit.Ended(ctx, unquoted{err})
 }

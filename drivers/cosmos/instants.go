@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -18,7 +19,7 @@ const (
 )
 
 // written formats i.
-func written(i driver.Instant) string { return i.Time().Format(driver.RFC3339Milli) }
+func written(i driver.Instant) string { return i.Time().Format(kit.RFC3339Milli) }
 
 // ttl returns the ttl to write with l by a call that began at now. The service must not remove the
 // item before expiry, Retain and MaxSkew have passed. It counts from the second, rounded down, of
@@ -45,15 +46,15 @@ func parseInstant(name string, v gjson.Result, up bool) (driver.Instant, error) 
 		if v.Str == "" {
 			return 0, nil
 		}
-		if i, ok := driver.ParseTime(v.Str, up); ok {
+		if i, ok := kit.ParseTime(v.Str, up); ok {
 			return i, nil
 		}
 	case gjson.Number:
-		if i, _, finer, ok := driver.ParseNumber(v.String()); ok && finer && up {
+		if i, _, finer, ok := kit.ParseNumber(v.String()); ok && finer && up {
 			return i + 1, nil
 		} else if ok {
 			return i, nil
 		}
 	}
-	return 0, driver.Odd(fmt.Sprintf("property %q", name), v.Type.String(), v.String(), "must be RFC 3339, or a Number of seconds or milliseconds since the Unix epoch")
+	return 0, kit.Odd(fmt.Sprintf("property %q", name), v.Type.String(), v.String(), "must be RFC 3339, or a Number of seconds or milliseconds since the Unix epoch")
 }

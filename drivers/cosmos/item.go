@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -19,11 +20,11 @@ type stored struct {
 	odd error // error of the fields that cannot be read and count as absent
 }
 
-// still is driver.Still, or Unreadable if s has a field that cannot be read.
-func (s stored) still(was driver.Meta, now driver.Instant) driver.Verdict {
-	v := driver.Still(s.Meta, was, now)
-	if v == driver.Meant && s.odd != nil {
-		return driver.Unreadable
+// still is kit.Still, or Unreadable if s has a field that cannot be read.
+func (s stored) still(was driver.Meta, now driver.Instant) kit.Verdict {
+	v := kit.Still(s.Meta, was, now)
+	if v == kit.Meant && s.odd != nil {
+		return kit.Unreadable
 	}
 	return v
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -23,7 +24,7 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	}
 	version := was.Version
 	if version == 0 || version&foreign != 0 {
-		version = driver.NewVersion(maxVersion)
+		version = kit.NewVersion(maxVersion)
 	}
 	m := driver.Meta{Life: life, Version: version}
 	w := &conditional{k: k, sum: &d.stats.TouchUnits}
@@ -38,9 +39,9 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 		}
 		return d.client.PatchItem(ctx, d.partitionKey(k), k.id, patch, o)
 	}
-	w.judge = func(found stored) driver.Verdict {
+	w.judge = func(found stored) kit.Verdict {
 		if w.Unsure() && found.Meta == m {
-			return driver.Landed // or another writer did the same
+			return kit.Landed // or another writer did the same
 		}
 		return found.still(was, now)
 	}

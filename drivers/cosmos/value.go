@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -174,7 +175,7 @@ func (d *Driver[T]) checkValue() (triesKeys bool, err error) {
 	}
 	options := map[string]string{o.CreatedAt: "Options.CreatedAt", o.ExpiresAt: "Options.ExpiresAt", o.Version: "Options.Version"}
 	for _, p := range own {
-		f := driver.OwnField{Name: p.name, Kind: "property", Option: options[p.name], Sole: p.name == o.Version}
+		f := kit.OwnField{Name: p.name, Kind: "property", Option: options[p.name], Sole: p.name == o.Version}
 		switch {
 		case p.name == "_ts" || p.name == ttlName:
 			p.value = strconv.Itoa(maxTTL)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -28,7 +29,7 @@ func (d *Driver[T]) insert(ctx context.Context, key string, v T, life driver.Lif
 	if err != nil {
 		return driver.Meta{}, err
 	}
-	m := driver.Meta{Life: life, Version: driver.NewVersion(maxVersion)}
+	m := driver.Meta{Life: life, Version: kit.NewVersion(maxVersion)}
 	body, err := d.encode(k, v, m.Version, life, now)
 	if err != nil {
 		return driver.Meta{}, err
@@ -42,15 +43,15 @@ func (d *Driver[T]) insert(ctx context.Context, key string, v T, life driver.Lif
 			}
 			return d.client.ReplaceItem(ctx, d.partitionKey(k), k.id, body, o)
 		},
-		judge: func(found stored) driver.Verdict {
+		judge: func(found stored) kit.Verdict {
 			switch {
 			case found.Version == m.Version:
-				return driver.Landed
+				return kit.Landed
 			case found.Alive(now):
-				return driver.InTheWay
+				return kit.InTheWay
 			}
 			dead = found.Meta
-			return driver.Meant
+			return kit.Meant
 		},
 	}
 	if beside {
@@ -94,7 +95,7 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 	if err != nil {
 		return 0, err
 	}
-	m := driver.Meta{Life: life, Version: driver.NewVersion(maxVersion)}
+	m := driver.Meta{Life: life, Version: kit.NewVersion(maxVersion)}
 	body, err := d.encode(k, v, m.Version, life, now)
 	if err != nil {
 		return 0, err
@@ -103,9 +104,9 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 		send: func(ctx context.Context, o *azcosmos.ItemOptions) (azcosmos.ItemResponse, error) {
 			return d.client.ReplaceItem(ctx, d.partitionKey(k), k.id, body, o)
 		},
-		judge: func(found stored) driver.Verdict {
+		judge: func(found stored) kit.Verdict {
 			if found.Version == m.Version {
-				return driver.Landed
+				return kit.Landed
 			}
 			return found.still(was, now)
 		},
@@ -120,7 +121,7 @@ func (d *Driver[T]) Delete(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.carryOut(ctx, d.removal(k, func(stored) driver.Verdict { return driver.InTheWay }), 0)
+	_, err = d.carryOut(ctx, d.removal(k, func(stored) kit.Verdict { return kit.InTheWay }), 0)
 	if errors.Is(err, driver.ErrNotFound) {
 		return nil
 	}
@@ -134,11 +135,11 @@ func (d *Driver[T]) Remove(ctx context.Context, key string, was driver.Meta, now
 	if err != nil {
 		return err
 	}
-	_, err = d.carryOutOver(ctx, d.removal(k, func(found stored) driver.Verdict { return found.still(was, now) }), was, now, false)
+	_, err = d.carryOutOver(ctx, d.removal(k, func(found stored) kit.Verdict { return found.still(was, now) }), was, now, false)
 	return err
 }
 
-func (d *Driver[T]) removal(k identity, judge func(stored) driver.Verdict) *conditional {
+func (d *Driver[T]) removal(k identity, judge func(stored) kit.Verdict) *conditional {
 	return &conditional{k: k, sum: &d.stats.WriteUnits, judge: judge,
 		send: func(ctx context.Context, o *azcosmos.ItemOptions) (azcosmos.ItemResponse, error) {
 			return d.client.DeleteItem(ctx, d.partitionKey(k), k.id, o)

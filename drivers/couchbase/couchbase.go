@@ -7,6 +7,7 @@ import (
 
 	"github.com/couchbase/gocb/v2"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -86,12 +87,12 @@ func (d *Driver[T]) checkValue() error {
 	if !d.created.body {
 		return nil
 	}
-	own := driver.OwnField{Name: d.created.path, Kind: "field", Option: "Options.CreatedPath"}
+	own := kit.OwnField{Name: d.created.path, Kind: "field", Option: "Options.CreatedPath"}
 	_, err := own.Check(reflect.TypeFor[T]().String(), func(name string) (any, map[string]any, error) {
 		body := []byte("{}")
 		if name != "" {
 			var err error
-			if body, err = (place{body: true, path: name}).put(body, driver.NumberSeconds); err != nil {
+			if body, err = (place{body: true, path: name}).put(body, kit.NumberSeconds); err != nil {
 				return nil, nil, err
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/couchbase/gocb/v2"
 	"github.com/couchbase/gocbcore/v10"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -79,10 +80,10 @@ func parseForeign(raw []byte) (driver.Instant, bool) {
 		}
 	}
 	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(n >= 1 && n < driver.NumberMillis) {
+	if err != nil || !(n >= 1 && n < kit.NumberMillis) {
 		return 0, false
 	}
-	if n < driver.NumberSeconds {
+	if n < kit.NumberSeconds {
 		n *= 1000
 	}
 	return driver.Instant(n), true

@@ -8,6 +8,7 @@ import (
 	"github.com/couchbase/gocb/v2"
 	"github.com/couchbase/gocbcore/v10"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -29,7 +30,7 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	if err := driver.CheckKey(key, d.maxKey); err != nil {
 		return 0, err
 	}
-	ctx, cancel := driver.WithLife(ctx, was, now, mostSkew)
+	ctx, cancel := kit.WithLife(ctx, was, now, mostSkew)
 	defer cancel()
 	return d.over(ctx, key, was, now, func() (driver.Version, error) {
 		p, err := d.beginTouch(ctx, key, was, life, now, d.touchRetry)

@@ -9,6 +9,7 @@ import (
 	"github.com/couchbase/gocbcore/v10"
 	"github.com/couchbase/gocbcore/v10/memd"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -87,7 +88,7 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := driver.WithLife(ctx, was, now, mostSkew)
+	ctx, cancel := kit.WithLife(ctx, was, now, mostSkew)
 	defer cancel()
 	return d.over(ctx, key, was, now, func() (driver.Version, error) { return d.store(ctx, key, doc, &was, life, now) })
 }

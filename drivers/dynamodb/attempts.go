@@ -10,14 +10,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go/middleware"
 
-	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/internal/kit"
 )
 
 // attempts counts the SDK's attempts of one write. One answered with 5xx, which DynamoDB's router
 // returns if its storage does not answer in time, may have landed like one without an answer. After
 // that the write is resent only if it is named. An insert would otherwise bring back a record that
 // was deleted meanwhile.
-type attempts struct{ driver.Attempts }
+type attempts struct{ kit.Attempts }
 
 // follow attaches f to a call.
 func (f *attempts) follow(o *dynamodb.Options) {

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -27,7 +28,7 @@ import (
 // "0" by GetItem and BatchGetItem, and sends a PutItem, an UpdateItem and a DeleteItem of it with a
 // condition that never holds. Without such an item they cost 1.5 read and 3 write units.
 func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
-	at := driver.ServerTime{Sent: time.Now(), Step: time.Second}
+	at := kit.ServerTime{Sent: time.Now(), Step: time.Second}
 	out, err := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table})
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package dynamodb
 import (
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -22,7 +23,7 @@ type core struct {
 	triesKeys bool // each write decodes its key into a T
 
 	clock                 func() time.Time                         // the system's
-	draw                  func(most driver.Version) driver.Version // driver.NewVersion
+	draw                  func(most driver.Version) driver.Version // kit.NewVersion
 	doubtLasts, lifeLasts time.Duration
 }
 
@@ -52,7 +53,7 @@ func New[T any](client Client, table string, opts *Options) (*Driver[T], error) 
 	if o.LifeTable != "" && tableName(o.LifeTable) == tableName(table) {
 		return nil, &driver.InvalidError{Field: "Options.LifeTable", Value: "the table of the values", Rule: "must be another table"}
 	}
-	d := &Driver[T]{core{client: client, table: table, opts: o, clock: time.Now, draw: driver.NewVersion, doubtLasts: doubtLasts, lifeLasts: lifeLasts, names: map[string]string{
+	d := &Driver[T]{core{client: client, table: table, opts: o, clock: time.Now, draw: kit.NewVersion, doubtLasts: doubtLasts, lifeLasts: lifeLasts, names: map[string]string{
 		"#k": o.PartitionKey.Name, "#e": o.Expiry, "#c": o.CreatedAt, "#v": o.Version,
 		"#x": o.RetainedExpiry, "#at": retainedAt, "#ttl": retainedTTL,
 		"#g": retainedGeneration, "#o": lifeEnded, "#d": doubtName, "#b": formerName,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -53,7 +54,7 @@ func TestForeignForms(t *testing.T) {
 			Options{}, driver.Life{CreatedAt: whole + 123, ExpiresAt: expires}, twice, once},
 		{"another zone", attrs{"created_at": text(at(created).In(time.FixedZone("", 2*3600)).Format(time.RFC3339Nano)), "ttl": number(itoa(expires / 1000))},
 			Options{}, driver.Life{CreatedAt: created, ExpiresAt: expires}, twice, once},
-		{"written by a driver in the other format", attrs{"created_at": text(at(created).Format(driver.RFC3339Milli)), "ttl": number(itoa(expires / 1000)), versionName: number("7")},
+		{"written by a driver in the other format", attrs{"created_at": text(at(created).Format(kit.RFC3339Milli)), "ttl": number(itoa(expires / 1000)), versionName: number("7")},
 			Options{CreatedAtFormat: UnixMilli}, driver.Life{CreatedAt: created, ExpiresAt: expires}, once, once},
 		{"an expiry of milliseconds' precision", attrs{"created_at": number(itoa(created)), "ttl": number(itoa(expires/1000) + ".25")},
 			Options{}, driver.Life{CreatedAt: created, ExpiresAt: expires + 250}, once, once},
@@ -277,7 +278,7 @@ func TestPlainMeaning(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tbl := open[session](t, nil)
 			ctx := t.Context()
-			item := attrs{"created_at": text(base.Time().Format(driver.RFC3339Milli)), "ttl": tt.ttl, versionName: number("7"), "user": text("one")}
+			item := attrs{"created_at": text(base.Time().Format(kit.RFC3339Milli)), "ttl": tt.ttl, versionName: number("7"), "user": text("one")}
 			tbl.put(t, "k", item)
 			m := driver.Meta{Life: driver.Life{CreatedAt: base, ExpiresAt: tt.meant}, Version: 7}
 			if e := tbl.mustGet(t, "k"); e.Meta != m || e.Value.User != "one" {

@@ -9,12 +9,13 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 const (
 	// latest is the last instant that can be written.
-	latest driver.Instant = driver.NumberMillis - 1000
+	latest driver.Instant = kit.NumberMillis - 1000
 
 	// longPast replaces an expiry of zero or less, because an Instant of zero means none.
 	longPast driver.Instant = 1
@@ -28,7 +29,7 @@ func (f TimeFormat) written(created driver.Instant) types.AttributeValue {
 	case unixSecond:
 		return seconds(created)
 	default:
-		return text(created.Time().Format(driver.RFC3339Milli))
+		return text(created.Time().Format(kit.RFC3339Milli))
 	}
 }
 
@@ -56,7 +57,7 @@ func seconds(i driver.Instant) types.AttributeValue {
 
 // check rejects instants that would be read back differently.
 func (f TimeFormat) check(l driver.Life) error {
-	if f == UnixMilli && 0 < l.CreatedAt && l.CreatedAt < driver.NumberSeconds {
+	if f == UnixMilli && 0 < l.CreatedAt && l.CreatedAt < kit.NumberSeconds {
 		return &driver.InvalidError{Field: "created_at", Value: fmt.Sprintf("%d ms since 1970", l.CreatedAt), Rule: "must be later than March 1973 in UnixMilli: an earlier one would be read as seconds"}
 	}
 	return l.Check(latest)
@@ -71,11 +72,11 @@ func parseCreated(name string, av types.AttributeValue) (driver.Instant, TimeFor
 		if av.Value == "" {
 			return 0, RFC3339, nil
 		}
-		if i, ok := driver.ParseTime(av.Value, false); ok {
+		if i, ok := kit.ParseTime(av.Value, false); ok {
 			return i, RFC3339, nil
 		}
 	case *types.AttributeValueMemberN:
-		if i, millis, _, ok := driver.ParseNumber(av.Value); millis {
+		if i, millis, _, ok := kit.ParseNumber(av.Value); millis {
 			return i, UnixMilli, nil
 		} else if ok {
 			return i, unixSecond, nil
@@ -97,12 +98,12 @@ func parseExpiry(name string, av types.AttributeValue) (driver.Instant, error) {
 		}
 		s = av.Value
 	case *types.AttributeValueMemberS:
-		if t, err := time.Parse(time.RFC3339, av.Value); err == nil && t.Unix() < driver.NumberSeconds {
+		if t, err := time.Parse(time.RFC3339, av.Value); err == nil && t.Unix() < kit.NumberSeconds {
 			return max(driver.Ceil(t), longPast), nil
 		}
 		s = av.Value
 	}
-	i, _, cut, ok := driver.ParseNumber(s)
+	i, _, cut, ok := kit.ParseNumber(s)
 	if !ok {
 		return 0, odd(name, av, "must be a Number of seconds since the Unix epoch")
 	}
@@ -115,5 +116,5 @@ func parseExpiry(name string, av types.AttributeValue) (driver.Instant, error) {
 // odd is the error for an attribute that cannot be read.
 func odd(name string, av types.AttributeValue, rule string) error {
 	kind := strings.TrimPrefix(fmt.Sprintf("%T", av), "*types.AttributeValueMember")
-	return driver.Odd(fmt.Sprintf("attribute %q", name), cmp.Or(map[string]string{"N": "Number", "S": "String"}[kind], kind), plain(av), rule)
+	return kit.Odd(fmt.Sprintf("attribute %q", name), cmp.Or(map[string]string{"N": "Number", "S": "String"}[kind], kind), plain(av), rule)
 }

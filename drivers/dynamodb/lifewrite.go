@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -75,11 +76,11 @@ func (d *core) adopt(ctx context.Context, f *attempts, k primaryKey, s stored, w
 		c := over(found, was, now)
 		set := []string{"#e = " + c.set(":e", ttl), "#x = " + c.set(":x", beside), "#v = " + c.set(":v", versionOf(version))}
 		return d.update(ctx, k, c, updateOf(set, nil), f.follow)
-	}, func(found stored) driver.Verdict {
+	}, func(found stored) kit.Verdict {
 		if found.Version == version {
-			return driver.Landed
+			return kit.Landed
 		}
-		return driver.Still(found.Meta, was, now)
+		return kit.Still(found.Meta, was, now)
 	})
 	return versionUnless(err, version), err
 }
@@ -118,20 +119,20 @@ func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driv
 		case f.Unsure() && l.CreatedAt == was.CreatedAt && l.ExpiresAt == at && l.version == plain(versionOf(version)) && !l.ended:
 			return l.generation, nil // it landed, or another writer did the same
 		case named && !d.doubtful(&l) && (l.ended || !l.Alive(now)):
-			return 0, f.Refused(ctx, driver.Gone, driver.Meta{}, nil, refusal)
+			return 0, f.Refused(ctx, kit.Gone, driver.Meta{}, nil, refusal)
 		case named && !d.doubtful(&l) && l.ExpiresAt != was.ExpiresAt:
-			return 0, f.Refused(ctx, driver.InTheWay, driver.Meta{Life: l.Life, Version: was.Version}, nil, refusal)
+			return 0, f.Refused(ctx, kit.InTheWay, driver.Meta{Life: l.Life, Version: was.Version}, nil, refusal)
 		}
 		item, s, err := d.valueAfter(ctx, k, l)
 		switch {
 		case err != nil:
 			return 0, f.Failed(ctx, err)
 		case len(item) == 0 || s.odd == nil && s.dead(now):
-			return 0, f.Refused(ctx, driver.Gone, driver.Meta{}, nil, refusal)
+			return 0, f.Refused(ctx, kit.Gone, driver.Meta{}, nil, refusal)
 		case s.odd != nil:
-			return 0, f.Refused(ctx, driver.Unreadable, s.Meta, s.odd, refusal)
+			return 0, f.Refused(ctx, kit.Unreadable, s.Meta, s.odd, refusal)
 		case s.Meta != was || s.generation == 0:
-			return 0, f.Refused(ctx, driver.InTheWay, s.Meta, nil, refusal)
+			return 0, f.Refused(ctx, kit.InTheWay, s.Meta, nil, refusal)
 		}
 		if d.moving(&l) {
 			return 0, &movedError{s}
@@ -149,7 +150,7 @@ func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driv
 		c := l.exactly(&d.opts)
 		set := []string{
 			"#x = " + c.set(":x", apartMap(at, s.heldUntil, s.generation)),
-			"#c = " + c.set(":c", text(s.CreatedAt.Time().Format(driver.RFC3339Milli))),
+			"#c = " + c.set(":c", text(s.CreatedAt.Time().Format(kit.RFC3339Milli))),
 			"#e = " + c.set(":e", seconds(max(l.ttl, min(s.heldUntil.Add(d.lifeLasts), latest)))),
 		}
 		// A version that an overwrite has announced stays: it may be about to write its value.
@@ -173,7 +174,7 @@ func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driv
 			return 0, err
 		}
 	}
-	return 0, f.Refused(ctx, driver.InTheWay, was, nil, refusal)
+	return 0, f.Refused(ctx, kit.InTheWay, was, nil, refusal)
 }
 
 // moveUnseen moves the life of was without a look at the value's item. That is safe if the life item
@@ -184,7 +185,7 @@ func (d *core) moveUnseen(ctx context.Context, f *attempts, k primaryKey, was dr
 	held := d.holdUntil(driver.Life{CreatedAt: was.CreatedAt})
 	c.text = "#x.#at = " + c.set(":is_e", seconds(was.ExpiresAt)) +
 		" AND #x.#g = " + c.set(":g", number(strconv.FormatUint(uint64(g), 10))) +
-		" AND #c = " + c.set(":c", text(was.CreatedAt.Time().Format(driver.RFC3339Milli))) +
+		" AND #c = " + c.set(":c", text(was.CreatedAt.Time().Format(kit.RFC3339Milli))) +
 		" AND #v = " + c.set(":is_v", versionOf(was.Version)) +
 		" AND #x.#ttl >= " + c.set(":needed", seconds(needed)) +
 		" AND attribute_not_exists(#x.#o) AND attribute_not_exists(#d)"
@@ -251,7 +252,7 @@ func (d *core) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.
 	if was.Alive(now) {
 		var c condition
 		c.text = "attribute_not_exists(#k) OR #x.#at = " + c.set(":is_e", seconds(was.ExpiresAt)) +
-			" AND #c = " + c.set(":c", text(was.CreatedAt.Time().Format(driver.RFC3339Milli))) +
+			" AND #c = " + c.set(":c", text(was.CreatedAt.Time().Format(kit.RFC3339Milli))) +
 			" AND #v = " + c.set(":is_v", versionOf(was.Version)) + " AND attribute_not_exists(#x.#o)"
 		if l, err = send(c); err == nil {
 			m.before, m.atValue = l.doubt != 0, l.generation == 0
@@ -273,18 +274,18 @@ func (d *core) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.
 		case odd != nil:
 			return m, f.Failed(ctx, odd)
 		case len(item) == 0 || s.odd == nil && s.dead(now):
-			return m, f.Refused(ctx, driver.Gone, driver.Meta{}, nil, err)
+			return m, f.Refused(ctx, kit.Gone, driver.Meta{}, nil, err)
 		case s.odd != nil:
-			return m, f.Refused(ctx, driver.Unreadable, s.Meta, s.odd, err)
+			return m, f.Refused(ctx, kit.Unreadable, s.Meta, s.odd, err)
 		case s.Meta != was:
-			return m, f.Refused(ctx, driver.InTheWay, s.Meta, nil, err)
+			return m, f.Refused(ctx, kit.InTheWay, s.Meta, nil, err)
 		}
 		m.before, m.atValue = l.doubt != 0, !l.of(&s)
 		if l, err = send(l.exactly(&d.opts)); err == nil {
 			return m, nil
 		}
 	}
-	return m, f.Refused(ctx, driver.InTheWay, was, nil, err)
+	return m, f.Refused(ctx, kit.InTheWay, was, nil, err)
 }
 
 // undoubt removes a doubt whose deletion was refused, unless another deletion has one too. A doubt that
@@ -326,10 +327,10 @@ func (d *core) end(ctx context.Context, k primaryKey, s *stored, now driver.Inst
 	x := apartMap(at, s.heldUntil, s.generation)
 	x.Value[lifeEnded] = seconds(s.ExpiresAt)
 	c := l.exactly(&d.opts)
-	f := attempts{Attempts: driver.Attempts{Named: true}}
+	f := attempts{Attempts: kit.Attempts{Named: true}}
 	set := append(l.succeeds(&c, s),
 		"#x = "+c.set(":x", x),
-		"#c = "+c.set(":c", text(s.CreatedAt.Time().Format(driver.RFC3339Milli))),
+		"#c = "+c.set(":c", text(s.CreatedAt.Time().Format(kit.RFC3339Milli))),
 		"#v = "+c.set(":v", versionOf(s.Version)),
 		"#e = "+c.set(":e", seconds(max(l.ttl, min(s.heldUntil.Add(d.lifeLasts), latest)))))
 	found, err := d.updateLife(ctx, &f, k, c, updateOf(set, nil))
@@ -405,11 +406,11 @@ func (d *Driver[T]) replaceApart(ctx context.Context, f *attempts, key string, v
 			}
 		}
 		return d.sendPut(ctx, f, put, c)
-	}, func(found stored) driver.Verdict {
+	}, func(found stored) kit.Verdict {
 		if found.Version&^(apartBit|heldLong) == version&^(apartBit|heldLong) {
-			return driver.Landed
+			return kit.Landed
 		}
-		return driver.Still(found.Meta, is, now)
+		return kit.Still(found.Meta, is, now)
 	})
 	if err != nil && m.id != 0 {
 		d.undoubt(ctx, f, k, m)
@@ -440,14 +441,14 @@ func (d *core) touchValue(ctx context.Context, f *attempts, k primaryKey, was dr
 			remove = append(remove, "#c", "#v")
 		}
 		return d.update(ctx, k, c, updateOf(set, remove), f.follow)
-	}, func(found stored) driver.Verdict {
+	}, func(found stored) kit.Verdict {
 		switch {
 		case found.odd != nil:
-			return driver.Unreadable
+			return kit.Unreadable
 		case f.Unsure() && found.Meta == driver.Meta{Life: life, Version: version}:
-			return driver.Landed
+			return kit.Landed
 		}
-		return driver.Still(found.Meta, was, now)
+		return kit.Still(found.Meta, was, now)
 	})
 	if err != nil {
 		d.undoubt(ctx, f, k, m)
@@ -469,7 +470,7 @@ func (d *core) removeApart(ctx context.Context, f *attempts, k primaryKey, was d
 			c = over(found, was, now)
 		}
 		return d.sendDelete(ctx, f, k, c)
-	}, func(found stored) driver.Verdict { return driver.Still(found.Meta, was, now) })
+	}, func(found stored) kit.Verdict { return kit.Still(found.Meta, was, now) })
 	if err != nil {
 		d.undoubt(ctx, f, k, m)
 	}

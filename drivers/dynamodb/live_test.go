@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -90,7 +91,7 @@ func TestScanOfAnIndex(t *testing.T) {
 	index(t, tbl, types.Projection{ProjectionType: types.ProjectionTypeInclude, NonKeyAttributes: []string{"ttl", "created_at", "slidingttl_version", "slidingttl_expiry"}})
 	life := driver.Life{CreatedAt: base, ExpiresAt: base.Add(time.Hour)}
 	for i := range 20 {
-		item := attrs{"ttl": number(itoa(life.ExpiresAt / 1000)), "created_at": text(base.Time().Format(driver.RFC3339Milli))}
+		item := attrs{"ttl": number(itoa(life.ExpiresAt / 1000)), "created_at": text(base.Time().Format(kit.RFC3339Milli))}
 		if i%2 == 0 {
 			item["holder"] = text("ann")
 		}

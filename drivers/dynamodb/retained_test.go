@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -197,7 +198,7 @@ func TestRetainedInOtherForms(t *testing.T) {
 		"a Map without an expiry": {seconds(ttl), &types.AttributeValueMemberM{Value: attrs{"ttl": seconds(ttl)}}, 0, retainedName + ".at"},
 		"a Map with a word":       {seconds(ttl), &types.AttributeValueMemberM{Value: attrs{"ttl": seconds(ttl), "at": text("soon")}}, 0, retainedName + ".at"},
 	} {
-		item := attrs{"created_at": text(base.Time().Format(driver.RFC3339Milli)), "user": text("one"), versionName: number("7"), retainedName: c.beside}
+		item := attrs{"created_at": text(base.Time().Format(kit.RFC3339Milli)), "user": text("one"), versionName: number("7"), retainedName: c.beside}
 		if c.expiry != nil {
 			item["ttl"] = c.expiry
 		}
@@ -270,7 +271,7 @@ func TestRetainedIsDead(t *testing.T) {
 	}
 	r, err := tbl.Raw(ctx, "dead")
 	want := map[string]string{
-		"ttl": itoa(base.Add(time.Hour+time.Minute) / 1000), "created_at": base.Time().Format(driver.RFC3339Milli), versionName: itoa(driver.Instant(e.Version & anyVersion)),
+		"ttl": itoa(base.Add(time.Hour+time.Minute) / 1000), "created_at": base.Time().Format(kit.RFC3339Milli), versionName: itoa(driver.Instant(e.Version & anyVersion)),
 		retainedName + ".at": itoa(base.Add(time.Minute) / 1000), retainedName + ".ttl": itoa(base.Add(time.Hour+time.Minute) / 1000),
 	}
 	if err != nil || r.Meta != e.Meta || !maps.Equal(r.Fields, want) {

@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -223,7 +224,7 @@ func (d *core) fault(s stored) string {
 			return "attribute \"" + d.opts.Expiry + "\" is a String"
 		}
 	case *types.AttributeValueMemberN:
-		if _, millis, _, _ := driver.ParseNumber(av.Value); millis {
+		if _, millis, _, _ := kit.ParseNumber(av.Value); millis {
 			return "attribute \"" + d.opts.Expiry + "\" is in milliseconds"
 		}
 	}

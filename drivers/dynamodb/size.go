@@ -5,6 +5,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -15,8 +16,8 @@ const largest = 400 << 10
 func (d *core) room(item map[string]types.AttributeValue) (size int, full error) {
 	o := &d.opts
 	touched := maps.Clone(item)
-	touched[o.CreatedAt], touched[o.Version] = o.CreatedAtFormat.written(driver.NumberMillis/10), versionOf(maxVersion)
-	life := driver.Life{CreatedAt: driver.NumberMillis / 10, ExpiresAt: driver.NumberMillis / 10}
+	touched[o.CreatedAt], touched[o.Version] = o.CreatedAtFormat.written(kit.NumberMillis/10), versionOf(maxVersion)
+	life := driver.Life{CreatedAt: kit.NumberMillis / 10, ExpiresAt: kit.NumberMillis / 10}
 	if d.writesApart(life) {
 		touched[o.Expiry], touched[o.RetainedExpiry], _ = d.bornApart(life, 1, 0)
 	} else if ttl, beside := o.expiry(life.ExpiresAt); beside != nil {

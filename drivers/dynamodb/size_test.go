@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/slidingttl/slidingttl/drivers/dynamodb/dynamodbtest"
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -37,7 +38,7 @@ func TestScanSizes(t *testing.T) {
 		if r.Size < size || r.Size > size+40 {
 			t.Errorf("an item of %d bytes has a size of %d", size, r.Size)
 		}
-		_, err = d.Touch(t.Context(), key, r.Meta, driver.Life{CreatedAt: driver.NumberMillis / 10, ExpiresAt: driver.NumberMillis / 10}, 1)
+		_, err = d.Touch(t.Context(), key, r.Meta, driver.Life{CreatedAt: kit.NumberMillis / 10, ExpiresAt: kit.NumberMillis / 10}, 1)
 		if errors.Is(err, driver.ErrInvalid) && r.Full == nil || err == nil && r.Full != nil && size < largest-110 {
 			t.Errorf("of an item of %d bytes a scan says %v, and a touch %v", size, r.Full, err)
 		}

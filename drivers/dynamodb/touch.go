@@ -6,6 +6,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -21,9 +22,9 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	if err := format.check(life); err != nil {
 		return 0, err
 	}
-	ctx, cancel := driver.WithLife(ctx, was, now, d.opts.MaxSkew)
+	ctx, cancel := kit.WithLife(ctx, was, now, d.opts.MaxSkew)
 	defer cancel()
-	f := attempts{Attempts: driver.Attempts{Named: true}}
+	f := attempts{Attempts: kit.Attempts{Named: true}}
 	switch toLife := d.writesApart(life) && life.CreatedAt == was.CreatedAt; {
 	case was.Version&apartBit == 0:
 	case toLife:
@@ -61,14 +62,14 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 			set = append(set, "#v = "+c.set(":v", versionOf(version)))
 		}
 		return d.update(ctx, k, c, updateOf(set, remove), f.follow)
-	}, func(found stored) driver.Verdict {
+	}, func(found stored) kit.Verdict {
 		switch {
 		case found.odd != nil:
-			return driver.Unreadable
+			return kit.Unreadable
 		case f.Unsure() && found.Meta == driver.Meta{Life: life, Version: version}:
-			return driver.Landed // or another writer did the same
+			return kit.Landed // or another writer did the same
 		}
-		return driver.Still(found.Meta, was, now)
+		return kit.Still(found.Meta, was, now)
 	})
 	return versionUnless(err, version), err
 }

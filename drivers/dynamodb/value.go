@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -135,7 +136,7 @@ func (d *Driver[T]) checkValue() (triesKeys bool, err error) {
 	o := &d.opts
 	beside := number("1") // without Retain it is not written
 	if o.Retain > 0 {
-		beside = retained(0, driver.NumberSeconds)
+		beside = retained(0, kit.NumberSeconds)
 	}
 	for _, a := range []struct {
 		option, name string
@@ -151,7 +152,7 @@ func (d *Driver[T]) checkValue() (triesKeys bool, err error) {
 		if a.name == "" {
 			continue
 		}
-		own := driver.OwnField{
+		own := kit.OwnField{
 			Name: a.name, Kind: "attribute", Option: "Options." + a.option,
 			Sole: a.option == "Version" || a.option == "RetainedExpiry",
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -17,7 +18,7 @@ const maxSends = 4
 
 // conditional executes a write. send sends it on condition that the item is exactly found, or on
 // the usual condition if found is nil. judge decides about the item that failed the condition.
-func (d *core) conditional(ctx context.Context, f *attempts, k primaryKey, send func(found *stored) error, judge func(found stored) driver.Verdict) error {
+func (d *core) conditional(ctx context.Context, f *attempts, k primaryKey, send func(found *stored) error, judge func(found stored) kit.Verdict) error {
 	var found *stored
 	for sends := 1; ; sends++ {
 		err := send(found)
@@ -29,7 +30,7 @@ func (d *core) conditional(ctx context.Context, f *attempts, k primaryKey, send 
 			return f.Failed(ctx, failed(err))
 		}
 		d.stats.count(&d.stats.Refused)
-		s, v := d.read(item), driver.Gone
+		s, v := d.read(item), kit.Gone
 		if len(item) > 0 {
 			var lifeErr error
 			if s, lifeErr = d.current(ctx, k, s); lifeErr != nil {
@@ -37,7 +38,7 @@ func (d *core) conditional(ctx context.Context, f *attempts, k primaryKey, send 
 			}
 			v = judge(s)
 		}
-		if v != driver.Meant || sends == maxSends {
+		if v != kit.Meant || sends == maxSends {
 			return f.Refused(ctx, v, s.Meta, s.odd, err)
 		}
 		d.stats.count(&d.stats.Again)
@@ -96,14 +97,14 @@ func (d *core) insert(ctx context.Context, f *attempts, k primaryKey, put *dynam
 			c.exactly("#e", found.expiry)
 		}
 		return d.sendPut(ctx, f, put, c)
-	}, func(found stored) driver.Verdict {
+	}, func(found stored) kit.Verdict {
 		switch {
 		case found.Version == version:
-			return driver.Landed // a proxy sent it twice
+			return kit.Landed // a proxy sent it twice
 		case !found.dead(now):
-			return driver.InTheWay
+			return kit.InTheWay
 		}
-		return driver.Meant
+		return kit.Meant
 	})
 }
 
@@ -119,9 +120,9 @@ func (d *core) met(ctx context.Context, k primaryKey) error {
 // Replace implements driver.Driver, with one PutItem, or two; see the package comment. A record whose
 // life is in Options.LifeTable takes one UpdateItem there before.
 func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	ctx, cancel := driver.WithLife(ctx, was, now, d.opts.MaxSkew)
+	ctx, cancel := kit.WithLife(ctx, was, now, d.opts.MaxSkew)
 	defer cancel()
-	f := attempts{Attempts: driver.Attempts{Named: true}}
+	f := attempts{Attempts: kit.Attempts{Named: true}}
 	if was.Version&apartBit != 0 {
 		return d.replaceApart(ctx, &f, key, v, was, life, now)
 	}
@@ -135,11 +136,11 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 	}
 	err = d.conditional(ctx, &f, k, func(found *stored) error {
 		return d.sendPut(ctx, &f, put, over(found, was, now))
-	}, func(found stored) driver.Verdict {
+	}, func(found stored) kit.Verdict {
 		if found.Version == version {
-			return driver.Landed
+			return kit.Landed
 		}
-		return driver.Still(found.Meta, was, now)
+		return kit.Still(found.Meta, was, now)
 	})
 	return versionUnless(err, version), err
 }
@@ -231,7 +232,7 @@ func (d *Driver[T]) Delete(ctx context.Context, key string) error {
 	}
 	var f attempts
 	if d.opts.LifeTable != "" {
-		if err := d.doubtAny(ctx, &attempts{Attempts: driver.Attempts{Named: true}}, k); err != nil {
+		if err := d.doubtAny(ctx, &attempts{Attempts: kit.Attempts{Named: true}}, k); err != nil {
 			return err
 		}
 	}
@@ -255,7 +256,7 @@ func (d *Driver[T]) Remove(ctx context.Context, key string, was driver.Meta, now
 	}
 	return d.conditional(ctx, &f, k, func(found *stored) error {
 		return d.sendDelete(ctx, &f, k, over(found, was, now))
-	}, func(found stored) driver.Verdict { return driver.Still(found.Meta, was, now) })
+	}, func(found stored) kit.Verdict { return kit.Still(found.Meta, was, now) })
 }
 
 func (d *core) sendDelete(ctx context.Context, f *attempts, k primaryKey, c condition) error {

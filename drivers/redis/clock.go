@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -29,7 +30,7 @@ func (d *Driver[T]) Learn(ctx context.Context) error {
 
 var timeCommand = Command{Words: []string{"TIME"}, NoKey: true}
 
-func (d *Driver[T]) time(ctx context.Context, client Client) (driver.ServerTime, error) {
+func (d *Driver[T]) time(ctx context.Context, client Client) (kit.ServerTime, error) {
 	sent := time.Now()
 	a := client.Do(ctx, timeCommand)
 	t, err := d.observe(sent, a)
@@ -40,7 +41,7 @@ func (d *Driver[T]) time(ctx context.Context, client Client) (driver.ServerTime,
 }
 
 // observe updates the clock from a TIME's answer: seconds, and microseconds of the next.
-func (d *Driver[T]) observe(sent time.Time, a Answer) (t driver.ServerTime, err error) {
+func (d *Driver[T]) observe(sent time.Time, a Answer) (t kit.ServerTime, err error) {
 	if err = a.want(Array); err != nil {
 		return t, err
 	} else if len(a.Array) != 2 {
@@ -51,7 +52,7 @@ func (d *Driver[T]) observe(sent time.Time, a Answer) (t driver.ServerTime, err 
 	if err = cmp.Or(err, err2); err != nil {
 		return t, err
 	}
-	t = driver.ServerTime{Sent: sent, Got: time.Now(), At: time.Unix(seconds, micros*int64(time.Microsecond)), Step: time.Microsecond}
+	t = kit.ServerTime{Sent: sent, Got: time.Now(), At: time.Unix(seconds, micros*int64(time.Microsecond)), Step: time.Microsecond}
 	d.clock.Observe(t)
 	return t, nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -13,7 +14,7 @@ import (
 type Driver[T any] struct {
 	client Client
 	opts   Options
-	clock  driver.ServerClock
+	clock  kit.ServerClock
 }
 
 var (

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -34,7 +35,7 @@ func (d *Driver[T]) EraseEnded(context.Context, driver.Erasure, bool) (ended, la
 func (d *Driver[T]) Scrub(ctx context.Context, _ driver.Erasure) (left []string, err error) {
 	nodes, err := d.client.Nodes(ctx)
 	if err != nil {
-		return nil, driver.Ended(ctx, err)
+		return nil, kit.Ended(ctx, err)
 	} else if nodes == nil {
 		nodes = map[string]Client{"the server": d.client}
 	}

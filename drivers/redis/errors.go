@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -37,7 +38,7 @@ func failed(ctx context.Context, a Answer) error {
 		if a.Err == nil {
 			return errAnswer
 		}
-		return driver.Ended(ctx, a.Err)
+		return kit.Ended(ctx, a.Err)
 	}
 	err := unquoted{a.Err}
 	text := err.Error()
@@ -68,7 +69,7 @@ func (d *Driver[T]) outcome(ctx context.Context, sent time.Time, a Answer) (foun
 	text := a.String
 	observe := func(at []byte) {
 		ms, _ := number(at, 10)
-		d.clock.Observe(driver.ServerTime{Sent: sent, Got: time.Now(), At: driver.Instant(ms).Time(), Step: time.Millisecond})
+		d.clock.Observe(kit.ServerTime{Sent: sent, Got: time.Now(), At: driver.Instant(ms).Time(), Step: time.Millisecond})
 	}
 	if len(text) == instantLen { // the life is to be planned again
 		observe(text)

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -56,7 +57,7 @@ func BenchmarkLayout(b *testing.B) {
 	now := driver.Floor(time.Now())
 	life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
 	value := strings.Repeat("x", 254)
-	record, err := d.record(value, driver.Meta{Life: life, Version: driver.NewVersion(math.MaxUint64)})
+	record, err := d.record(value, driver.Meta{Life: life, Version: kit.NewVersion(math.MaxUint64)})
 	must(err)
 	hash := newScript(hashTouch)
 	for _, s := range []*script{readTouchScript, hash} {

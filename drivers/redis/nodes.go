@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/internal/kit"
 )
 
 // node is a primary and the slots it serves.
@@ -25,7 +25,7 @@ const whole = "all"
 func (d *Driver[T]) nodes(ctx context.Context) ([]node, error) {
 	clients, err := d.client.Nodes(ctx)
 	if err != nil {
-		return nil, driver.Ended(ctx, err)
+		return nil, kit.Ended(ctx, err)
 	} else if clients == nil {
 		return []node{{d.client, whole}}, nil
 	}

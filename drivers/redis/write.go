@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -40,7 +41,7 @@ func replanned(err error, was driver.Meta) error {
 
 // put replaces the record whose meta is over; if over is empty, it inserts.
 func (d *Driver[T]) put(ctx context.Context, key string, v T, over string, life driver.Life, now driver.Instant, more ...string) (driver.Version, error) {
-	version := driver.NewVersion(math.MaxUint64)
+	version := kit.NewVersion(math.MaxUint64)
 	record, err := d.record(v, driver.Meta{Life: life, Version: version})
 	if err != nil {
 		return 0, err
@@ -67,7 +68,7 @@ func newLifeBy(ctx context.Context, now driver.Instant) string {
 
 // Overwrite implements driver.Overwriter: one trip.
 func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, newLife driver.Life, a driver.Access, now driver.Instant) (driver.Meta, error) {
-	version := driver.NewVersion(math.MaxUint64)
+	version := kit.NewVersion(math.MaxUint64)
 	record, err := d.record(v, driver.Meta{Life: newLife, Version: version})
 	if err != nil {
 		return driver.Meta{}, err
@@ -84,7 +85,7 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 	}
 	touched := driver.Meta{Life: life, Version: was.Version}
 	if was.CreatedAt == 0 {
-		touched.Version = driver.NewVersion(math.MaxUint64)
+		touched.Version = kit.NewVersion(math.MaxUint64)
 	}
 	header, gone := metaText(touched), d.opts.gone(life.ExpiresAt)
 	if life.CreatedAt == 0 { // back to another program's record: no header, no retention

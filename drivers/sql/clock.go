@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -27,18 +28,18 @@ func (t *table) Learn(ctx context.Context) error {
 }
 
 // ask asks the database for its time and nothing else.
-func (t *table) ask(ctx context.Context) (driver.ServerTime, error) {
+func (t *table) ask(ctx context.Context) (kit.ServerTime, error) {
 	var millis int64
 	sent := time.Now()
 	if _, err := firstRow(ctx, t.reader(ctx), "SELECT "+t.dialect.clock(), nil, []any{&millis}); err != nil {
-		return driver.ServerTime{}, t.failed(ctx, err)
+		return kit.ServerTime{}, t.failed(ctx, err)
 	}
 	return t.observe(sent, millis), nil
 }
 
 // observe updates the clock from the answer to a statement that was sent at sent.
-func (t *table) observe(sent time.Time, millis int64) driver.ServerTime {
-	answer := driver.ServerTime{Sent: sent, Got: time.Now(), At: time.UnixMilli(millis), Step: time.Millisecond}
+func (t *table) observe(sent time.Time, millis int64) kit.ServerTime {
+	answer := kit.ServerTime{Sent: sent, Got: time.Now(), At: time.UnixMilli(millis), Step: time.Millisecond}
 	t.clock.Observe(answer)
 	return answer
 }

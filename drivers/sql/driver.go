@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/slidingttl/slidingttl/drivers/sql/internal/client"
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -104,7 +105,7 @@ type table struct {
 	dialect      dialect
 	schema, name string
 	sql          statements
-	clock        driver.ServerClock
+	clock        kit.ServerClock
 	kinds        atomic.Pointer[[]keyKind] // of the key's columns; nil: not checked
 }
 

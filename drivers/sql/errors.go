@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/slidingttl/slidingttl/drivers/sql/internal/client"
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -19,7 +20,7 @@ func (t *table) failed(ctx context.Context, err error, keys ...rowKey) error {
 		return err // already mapped, by misshapen or by an earlier call in a transaction
 	}
 	v := t.dialect.verdict(err)
-	err = driver.Ended(ctx, hidden(err, keys)) // SQLite does not say why it stopped waiting for a lock
+	err = kit.Ended(ctx, hidden(err, keys)) // SQLite does not say why it stopped waiting for a lock
 	switch v {
 	case impossible, duplicate:
 		return &driver.InvalidError{Field: "row", Value: "refused", Rule: "must be one that the table takes", Err: err}
@@ -42,7 +43,7 @@ func (t *table) failed(ctx context.Context, err error, keys ...rowKey) error {
 // lost is failed for a write. If the write may have landed, the error matches driver.ErrAmbiguous.
 func (t *table) lost(ctx context.Context, err error, k rowKey) error {
 	if t.dialect.verdict(err) == unknown && !errors.Is(err, driver.ErrInvalid) {
-		return fmt.Errorf("%w: %w", driver.ErrAmbiguous, driver.Ended(ctx, hidden(err, []rowKey{k})))
+		return fmt.Errorf("%w: %w", driver.ErrAmbiguous, kit.Ended(ctx, hidden(err, []rowKey{k})))
 	}
 	return t.failed(ctx, err, k)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -120,7 +121,7 @@ func TestClockStepped(t *testing.T) {
 						t.Errorf("the clock %v ahead: %s is written with %v left", ahead, key, left)
 					}
 					if ahead != 0 { // what the next write does must not depend on this
-						d.clock = driver.ServerClock{}
+						d.clock = kit.ServerClock{}
 						d.observe(time.Now(), time.Now().UnixMilli())
 						d.clock.Due() // nor does it ask
 					}
@@ -153,7 +154,7 @@ func TestClockSteppedBack(t *testing.T) {
 		}
 		set(0)
 		for i := range 10 {
-			d.clock = driver.ServerClock{}
+			d.clock = kit.ServerClock{}
 			d.observe(time.Now(), server.At.Add(time.Since(server.Got)).UnixMilli())
 			d.clock.Due() // it asks for no other
 			key := fmt.Sprint(i)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/sql/internal/client"
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -30,7 +31,7 @@ func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, newLife driv
 		return driver.Meta{}, err
 	}
 	keep, to, room, most := until(a)
-	inserted := append(k.with(instant(newLife.CreatedAt), instant(newLife.ExpiresAt), sweepAt(newLife.ExpiresAt), int64(driver.NewVersion(math.MaxInt64))), values...)
+	inserted := append(k.with(instant(newLife.CreatedAt), instant(newLife.ExpiresAt), sweepAt(newLife.ExpiresAt), int64(kit.NewVersion(math.MaxInt64))), values...)
 	j := d.judge(ctx, now)
 	inserted = append(inserted, j.born(newLife.ExpiresAt)...)
 	for range tries(ctx) {

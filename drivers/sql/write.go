@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/sql/internal/client"
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -121,7 +122,7 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 	if err != nil {
 		return 0, err
 	}
-	version := driver.NewVersion(math.MaxInt64)
+	version := kit.NewVersion(math.MaxInt64)
 	args := append(k.with(instant(life.CreatedAt), instant(life.ExpiresAt), sweepAt(life.ExpiresAt), int64(version)), values...)
 	j := d.judge(ctx, now)
 	args = append(args, j.born(life.ExpiresAt)...)
@@ -183,7 +184,7 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 	if err != nil {
 		return 0, err
 	}
-	version, j := driver.NewVersion(math.MaxInt64), d.judge(ctx, now)
+	version, j := kit.NewVersion(math.MaxInt64), d.judge(ctx, now)
 	if err := d.conditional(ctx, k, was, j.until(alive(was.ExpiresAt), life), now, j, false, d.sql.replace, d.replacing(k, was, life, version, values)); err != nil {
 		return 0, err
 	}

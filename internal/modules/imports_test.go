@@ -47,6 +47,7 @@ var rules = []rule{
 	{pkg: "internal/survey", own: []string{"slidingttl", "slidingttl/driver", "slidingttl/upkeep", "internal/retry", "internal/sheet", "internal/verdict"}, tests: []string{"internal/walktest"}},
 	{pkg: "internal/walktest", own: []string{"slidingttl/driver", "drivers/memory"}},
 	{pkg: "internal/verdict", own: []string{"slidingttl", "slidingttl/driver"}},
+	{pkg: "internal/kit", own: []string{"slidingttl/driver"}, bare: true},
 	{pkg: "internal/retry", own: []string{"slidingttl/driver"}, bare: true},
 	{pkg: "internal/field", bare: true},
 	{pkg: "internal/sheet", bare: true},
@@ -61,7 +62,7 @@ var rules = []rule{
 	{pkg: "drivers/*/*test"},
 	{pkg: "drivers/redis/goredis", own: []string{"slidingttl/driver", "drivers/redis"}, tests: []string{"slidingttl/...", "drivers/redis/..."}},
 	{pkg: "drivers/sql/pgxsql", own: []string{"slidingttl/driver", "drivers/sql"}, tests: []string{"slidingttl/...", "drivers/sql/..."}},
-	{pkg: "drivers/*", own: []string{"slidingttl/driver"}, tests: []string{"slidingttl/...", "drivers/memory", "internal/hostile", "internal/golden", "internal/anyvalue", "internal/spec/...", "internal/survey", "internal/verdict"}},
+	{pkg: "drivers/*", own: []string{"slidingttl/driver", "internal/kit"}, tests: []string{"slidingttl/...", "drivers/memory", "internal/hostile", "internal/golden", "internal/anyvalue", "internal/spec/...", "internal/survey", "internal/verdict"}},
 	{pkg: "drivers/...", own: []string{"slidingttl/driver"}},
 
 	{pkg: "middleware/grpc", own: []string{"slidingttl", "middleware/session"}, tests: []string{"slidingttl/driver", "drivers/memory"}},

@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"context"
 	"errors"
 	"fmt"
 )
@@ -84,14 +83,6 @@ func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
 // Unwrap returns the cause.
 func (e *InvalidError) Unwrap() error { return e.Err }
-
-// Ended adds ctx's error to err, unless ctx has not ended or err has it already.
-func Ended(ctx context.Context, err error) error {
-	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
-		return fmt.Errorf("%w: %w", ended, err)
-	}
-	return err
-}
 
 // CheckKey returns an *InvalidError if key is empty or longer than most bytes. Zero: no limit.
 func CheckKey(key string, most int) error {

@@ -1,9 +1,6 @@
 package driver
 
-import (
-	"fmt"
-	"math/rand/v2"
-)
+import "fmt"
 
 // Life is when a record was created and when it expires.
 type Life struct {
@@ -38,10 +35,6 @@ func (l Life) Check(latest Instant) error {
 // It changes with every write of the value, and on some stores with a touch. Versions of
 // different keys or generations do not compare.
 type Version uint64
-
-// NewVersion draws a version from 1 to most. A counter kept in the record would restart with it
-// and reach the same number twice.
-func NewVersion(most Version) Version { return Version(rand.Uint64N(uint64(most))) + 1 }
 
 // Meta is what a store knows of a record beside its value.
 type Meta struct {

@@ -1,4 +1,4 @@
-package driver_test
+package kit_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -37,7 +38,7 @@ func TestOwnField(t *testing.T) {
 
 func check[T any](t *testing.T, name string, fits bool, _ T) {
 	t.Helper()
-	_, err := driver.OwnField{Name: "pk", Kind: "field"}.Check("T", func(name string) (any, map[string]any, error) {
+	_, err := kit.OwnField{Name: "pk", Kind: "field"}.Check("T", func(name string) (any, map[string]any, error) {
 		var v T
 		record := []byte("{}")
 		if name != "" {

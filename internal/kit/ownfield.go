@@ -1,8 +1,10 @@
-package driver
+package kit
 
 import (
 	"fmt"
 	"reflect"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // OwnField is a field that a driver writes beside those of a value.
@@ -65,7 +67,7 @@ func (f OwnField) Check(goType string, through func(name string) (decoded any, f
 	if f.Option != "" {
 		rename = "rename one of them (" + f.Option + ")"
 	}
-	return false, &InvalidError{
+	return false, &driver.InvalidError{
 		Field: fmt.Sprintf("%s %q", f.Kind, f.Name),
 		Value: "a field of " + goType,
 		Rule:  "must belong to the driver alone, since the field " + rule + ": " + rename,

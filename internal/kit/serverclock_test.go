@@ -1,4 +1,4 @@
-package driver_test
+package kit_test
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -15,8 +16,8 @@ import (
 type server struct{ offset time.Duration }
 
 // ask asks for the time, over a network that takes so long each way.
-func (s *server) ask(c *driver.ServerClock, there, back time.Duration) driver.ServerTime {
-	t := driver.ServerTime{Sent: time.Now(), Step: time.Microsecond}
+func (s *server) ask(c *kit.ServerClock, there, back time.Duration) kit.ServerTime {
+	t := kit.ServerTime{Sent: time.Now(), Step: time.Microsecond}
 	time.Sleep(there)
 	t.At = time.Now().Add(s.offset)
 	time.Sleep(back)
@@ -27,7 +28,7 @@ func (s *server) ask(c *driver.ServerClock, there, back time.Duration) driver.Se
 
 func TestServerClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c driver.ServerClock
+		var c kit.ServerClock
 		s := server{offset: 10 * time.Minute}
 		within := func(when string, offset, most time.Duration) {
 			t.Helper()
@@ -69,9 +70,9 @@ func TestServerClock(t *testing.T) {
 // An answer that was on its way while the server's clock was set says nothing any more.
 func TestServerClockOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c driver.ServerClock
+		var c kit.ServerClock
 		at := time.Now()
-		before := driver.ServerTime{Sent: at, Got: at, At: at.Add(time.Hour)}
+		before := kit.ServerTime{Sent: at, Got: at, At: at.Add(time.Hour)}
 		time.Sleep(time.Second)
 		s := server{}
 		s.ask(&c, 0, 0)
@@ -84,7 +85,7 @@ func TestServerClockOvertaken(t *testing.T) {
 
 func TestServerClockIsAskedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c driver.ServerClock
+		var c kit.ServerClock
 		s := server{}
 		count := func(asks func() bool) (n int) {
 			var mu sync.Mutex
@@ -134,7 +135,7 @@ func TestServerTimeCheckSkew(t *testing.T) {
 		"too far behind, surely":      {offset: 11 * time.Second, says: "at least 11s behind the server's"},
 		"a step and a trip too ahead": {offset: -13*time.Second - time.Millisecond, says: "at least 10.001s ahead of the server's"},
 	} {
-		answer := driver.ServerTime{Sent: at.Add(-2 * time.Second), Got: at, At: at.Add(tt.offset), Step: time.Second}
+		answer := kit.ServerTime{Sent: at.Add(-2 * time.Second), Got: at, At: at.Add(tt.offset), Step: time.Second}
 		err := answer.CheckSkew("the server", 10*time.Second)
 		if (err == nil) != (tt.says == "") || err != nil && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), tt.says)) {
 			t.Errorf("%s: %v; want %q", name, err, tt.says)

@@ -1,4 +1,4 @@
-package driver
+package kit
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // Attempts counts the attempts that a store's client makes of one write, by the client's hooks.
@@ -29,12 +31,12 @@ func (a *Attempts) Answered() { a.unanswered.Add(-1) }
 // Unsure reports whether an attempt may have landed without an answer.
 func (a *Attempts) Unsure() bool { return a.unanswered.Load() > 0 }
 
-// Succeeded returns the error of a write whose last attempt succeeded. It is [ErrAmbiguous] if the
+// Succeeded returns the error of a write whose last attempt succeeded. It is [driver.ErrAmbiguous] if the
 // write is not named and may have landed before, because others may have written or deleted the
 // record in between; else nil.
 func (a *Attempts) Succeeded() error {
 	if a.Unsure() && !a.Named {
-		return ErrAmbiguous
+		return driver.ErrAmbiguous
 	}
 	return nil
 }
@@ -52,7 +54,7 @@ const (
 )
 
 // Still returns Meant if found is the live record was, else InTheWay or Gone.
-func Still(found, was Meta, now Instant) Verdict {
+func Still(found, was driver.Meta, now driver.Instant) Verdict {
 	switch {
 	case !found.Alive(now):
 		return Gone
@@ -66,49 +68,39 @@ func Still(found, was Meta, now Instant) Verdict {
 //
 // problem is the error of reading found. refusal is the store's error, nil if the write was not
 // sent.
-func (a *Attempts) Refused(ctx context.Context, v Verdict, found Meta, problem, refusal error) error {
+func (a *Attempts) Refused(ctx context.Context, v Verdict, found driver.Meta, problem, refusal error) error {
 	switch {
 	case v == Landed:
 		return nil
 	case a.Unsure():
 		return a.Failed(ctx, refusal) // it may have landed before found was written
 	case v == Gone && refusal == nil:
-		return ErrNotFound
+		return driver.ErrNotFound
 	case v == Gone:
-		return fmt.Errorf("%w: %w", ErrNotFound, refusal)
+		return fmt.Errorf("%w: %w", driver.ErrNotFound, refusal)
 	case v == Unreadable:
 		return problem
 	}
-	return &ConflictError{Found: found, Err: refusal}
+	return &driver.ConflictError{Found: found, Err: refusal}
 }
 
-// Failed wraps err in [ErrAmbiguous] if the write may have landed, and in [ErrLate] if that ended
+// Failed wraps err in [driver.ErrAmbiguous] if the write may have landed, and in [driver.ErrLate] if that ended
 // ctx.
 func (a *Attempts) Failed(ctx context.Context, err error) error {
-	if errors.Is(context.Cause(ctx), ErrLate) {
-		err = fmt.Errorf("%w: %w", ErrLate, err)
+	if errors.Is(context.Cause(ctx), driver.ErrLate) {
+		err = fmt.Errorf("%w: %w", driver.ErrLate, err)
 	}
 	if a.Unsure() {
-		err = fmt.Errorf("%w: %w", ErrAmbiguous, err)
+		err = fmt.Errorf("%w: %w", driver.ErrAmbiguous, err)
 	}
 	return err
 }
 
-// ErrLate says that the record's life ended before the store answered a write over it. Without
-// [ErrAmbiguous], from an Insert or Overwrite, it says that the life which it was to write had ended
-// by the store's time, that nothing was written, and that the driver now knows that time.
-var ErrLate = errors.New("the record's life ended before the store answered")
-
-// PlanAgain reports whether a call that ended with err may succeed when it is planned again.
-//
-// That is so after an ErrLate, by the driver's clock as it is then.
-func PlanAgain(err error) bool { return errors.Is(err, ErrLate) && !errors.Is(err, ErrAmbiguous) }
-
 // WithLife ends the context of a write over was with that life, or after skew if that is longer. A
 // write that lands later would revive a record that others have found dead.
-func WithLife(ctx context.Context, was Meta, now Instant, skew time.Duration) (context.Context, context.CancelFunc) {
+func WithLife(ctx context.Context, was driver.Meta, now driver.Instant, skew time.Duration) (context.Context, context.CancelFunc) {
 	if was.ExpiresAt == 0 {
 		return ctx, func() {}
 	}
-	return context.WithTimeoutCause(ctx, max(was.ExpiresAt.Sub(now), skew), ErrLate)
+	return context.WithTimeoutCause(ctx, max(was.ExpiresAt.Sub(now), skew), driver.ErrLate)
 }

@@ -1,9 +1,11 @@
-package driver
+package kit
 
 import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // ServerClock is what a process knows of the clock of its store's server.
@@ -54,9 +56,9 @@ func (c *ServerClock) Now() time.Time {
 }
 
 // Bounds returns Floor and Ceil of Now, as Clock asks.
-func (c *ServerClock) Bounds() (earliest, latest Instant) {
+func (c *ServerClock) Bounds() (earliest, latest driver.Instant) {
 	now := c.Now()
-	return Floor(now), Ceil(now)
+	return driver.Floor(now), driver.Ceil(now)
 }
 
 // Known reports whether an answer has come.
@@ -118,7 +120,7 @@ func (t ServerTime) CheckSkew(server string, most time.Duration) error {
 	default:
 		return nil
 	}
-	return &InvalidError{
+	return &driver.InvalidError{
 		Field: "system clock",
 		Value: fmt.Sprintf("at least %v %s %s's", off.Round(time.Millisecond), direction, server),
 		Rule:  fmt.Sprintf("must be within %v of it (Options.MaxSkew)", most),

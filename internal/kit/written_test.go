@@ -1,10 +1,14 @@
-package driver
+package kit
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
 
 func TestParseNumber(t *testing.T) {
 	for text, want := range map[string]struct {
-		at                Instant
+		at                driver.Instant
 		millis, finer, ok bool
 	}{
 		"0":                 {0, false, false, true},
@@ -31,7 +35,7 @@ func TestParseNumber(t *testing.T) {
 }
 
 func TestParseTime(t *testing.T) {
-	for text, want := range map[string][2]Instant{ // rounded down, and up
+	for text, want := range map[string][2]driver.Instant{ // rounded down, and up
 		"2026-03-01T12:00:00.0015Z":     {1772366400001, 1772366400002},
 		"2026-03-01T14:00:00.001+02:00": {1772366400001, 1772366400001},
 		"0001-01-01T00:00:00Z":          {0, 0},
@@ -58,7 +62,7 @@ func TestOdd(t *testing.T) {
 		{"String", long, "a String of 54 bytes"},
 		{"L", long, "of type L"},
 	} {
-		err := Odd("field", tt.kind, tt.text, "must be even").(*InvalidError)
+		err := Odd("field", tt.kind, tt.text, "must be even").(*driver.InvalidError)
 		if err.Field != "field" || err.Value != tt.want || err.Rule != "must be even" {
 			t.Errorf("%s %q: %+v, want the value %s", tt.kind, tt.text, err, tt.want)
 		}

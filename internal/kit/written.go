@@ -1,10 +1,12 @@
-package driver
+package kit
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // RFC3339Milli is the form in which drivers write an instant as text. It is in UTC with three
@@ -21,18 +23,18 @@ const (
 // ParseNumber reads a decimal number of seconds or milliseconds, as its size tells. millis
 // reports that it counts milliseconds, finer that a part below a millisecond was cut off, and ok
 // that it is an instant at all.
-func ParseNumber(text string) (i Instant, millis, finer, ok bool) {
+func ParseNumber(text string) (i driver.Instant, millis, finer, ok bool) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	n, err := strconv.ParseUint(whole, 10, 64)
 	if err != nil || n >= NumberMillis || strings.Trim(fraction, "0123456789") != "" {
 		return 0, false, false, false
 	}
-	if i = Instant(n); n >= NumberSeconds {
+	if i = driver.Instant(n); n >= NumberSeconds {
 		return i, true, strings.Trim(fraction, "0") != "", true
 	}
 	fraction += "000"
 	ms, err := strconv.ParseUint(fraction[:3], 10, 64)
-	return i*1000 + Instant(ms), false, strings.Trim(fraction[3:], "0") != "", err == nil
+	return i*1000 + driver.Instant(ms), false, strings.Trim(fraction[3:], "0") != "", err == nil
 }
 
 // Odd is the error for a field whose value, of type kind, is not what a driver expects. It
@@ -48,18 +50,18 @@ func Odd(field, kind, text, rule string) error {
 	case kind == "String":
 		value = fmt.Sprintf("the String %q", text)
 	}
-	return &InvalidError{Field: field, Value: value, Rule: rule}
+	return &driver.InvalidError{Field: field, Value: value, Rule: rule}
 }
 
 // ParseTime reads RFC 3339 in any zone and rounds it to milliseconds, up or down. The time must
 // be in 1970 or later, or zero.
-func ParseTime(text string, up bool) (Instant, bool) {
+func ParseTime(text string, up bool) (driver.Instant, bool) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || !t.IsZero() && t.Unix() < 0 {
 		return 0, false
 	}
 	if up {
-		return Ceil(t), true
+		return driver.Ceil(t), true
 	}
-	return Floor(t), true
+	return driver.Floor(t), true
 }
