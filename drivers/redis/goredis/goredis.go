@@ -3,9 +3,11 @@ package goredis
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 	"sync"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -20,19 +22,19 @@ func New(c goredis.UniversalClient) (redis.Client, error) {
 	invalid := func(field, value, rule string) (redis.Client, error) {
 		return nil, &driver.InvalidError{Field: field, Value: value, Rule: rule}
 	}
-	var pool int
+	var pool, most int
+	var read, write time.Duration
 	own := &client{all: c}
 	switch c := c.(type) {
 	case *goredis.Client:
 		o := c.Options()
-		if pool = o.PoolSize; o.ReadTimeout <= 0 {
-			return invalid("ReadTimeout", o.ReadTimeout.String(), "must be positive: an abandoned call would keep its connection")
+		pool, most, read, write = o.PoolSize, o.MaxActiveConns, o.ReadTimeout, o.WriteTimeout
+		if o.ClientSideCache != nil || o.ClientSideCacheConfig != nil {
+			return invalid("ClientSideCache or ClientSideCacheConfig", "set", "must not be set: the cache returns deleted records")
 		}
 	case *goredis.ClusterClient:
 		o := c.Options()
-		if pool = o.PoolSize; o.ReadTimeout <= 0 {
-			return invalid("ReadTimeout", o.ReadTimeout.String(), "must be positive: an abandoned call would keep its connection")
-		}
+		pool, most, read, write = o.PoolSize, o.MaxActiveConns, o.ReadTimeout, o.WriteTimeout
 		if o.ReadOnly || o.RouteByLatency || o.RouteRandomly {
 			return invalid("ReadOnly, RouteByLatency or RouteRandomly", "set", "must not be set: replicas are behind")
 		}
@@ -40,8 +42,14 @@ func New(c goredis.UniversalClient) (redis.Client, error) {
 	default:
 		return invalid("client", "of another type", "must be a *redis.Client or a *redis.ClusterClient of go-redis, not nil")
 	}
+	if read <= 0 || write <= 0 {
+		return invalid("ReadTimeout and WriteTimeout", fmt.Sprintf("%v and %v", read, write), "must be positive: an abandoned call would keep its connection")
+	}
+	if most > 0 {
+		pool = min(pool, most)
+	}
 	if pool < 2 {
-		return invalid("PoolSize", strconv.Itoa(pool), "must be at least 2, of which writes take half")
+		return invalid("PoolSize or MaxActiveConns", strconv.Itoa(pool), "must be at least 2, of which writes take half")
 	}
 	own.share = pool / 2
 	return own, nil

@@ -273,8 +273,15 @@ func (c counting) Write(p []byte) (int, error) {
 
 // Writes that the server holds back leave connections for reads, and end with their contexts.
 func TestReadsWhileWritesArePaused(t *testing.T) {
+	for name, o := range map[string]redis.UniversalOptions{"PoolSize": {PoolSize: 4}, "MaxActiveConns": {PoolSize: 20, MaxActiveConns: 4}} {
+		t.Run(name, func(t *testing.T) { testReadsWhileWritesArePaused(t, o) })
+	}
+}
+
+func testReadsWhileWritesArePaused(t *testing.T, o redis.UniversalOptions) {
 	server := redistest.Start(t)
-	d := open[string](t, connect(t, &redis.UniversalOptions{Addrs: []string{server.Addr}, PoolSize: 4}), slidingredis.Options{})
+	o.Addrs = []string{server.Addr}
+	d := open[string](t, connect(t, &o), slidingredis.Options{})
 	was := insert(t, d, "k")
 	admin := connect(t, &redis.UniversalOptions{Addrs: []string{server.Addr}})
 	ok(t, "CLIENT PAUSE", admin.Do(t.Context(), "CLIENT", "PAUSE", "60000", "WRITE").Err())
@@ -284,7 +291,9 @@ func TestReadsWhileWritesArePaused(t *testing.T) {
 	for range touches {
 		go func() { ended <- calls(d, was)["Touch"](writes) }()
 	}
-	for !strings.Contains(admin.Info(t.Context(), "clients").Val(), "blocked_clients:2") { // half of the pool
+	for blocked := 0; blocked < 2; { // half of the pool
+		_, after, _ := strings.Cut(admin.Info(t.Context(), "clients").Val(), "blocked_clients:")
+		_, _ = fmt.Sscan(after, &blocked)
 		time.Sleep(time.Millisecond)
 	}
 	ctx, late := context.WithTimeout(t.Context(), 20*time.Second)
@@ -310,6 +319,11 @@ func TestNewRefuses(t *testing.T) {
 		"pool":    redis.NewClient(&redis.Options{Addr: one[0], PoolSize: 1}),
 		"timeout": redis.NewClient(&redis.Options{Addr: one[0], ReadTimeout: -1}),
 		"replica": redis.NewClusterClient(&redis.ClusterOptions{Addrs: one, ReadOnly: true}),
+		"cache":   redis.NewClient(&redis.Options{Addr: one[0], ClientSideCacheConfig: &redis.ClientSideCacheConfig{}}),
+		"a cache": redis.NewClient(&redis.Options{Addr: one[0], ClientSideCache: redis.NewLocalCache(redis.CacheConfig{})}),
+		"conns":   redis.NewClient(&redis.Options{Addr: one[0], MaxActiveConns: 1}),
+		"write":   redis.NewClient(&redis.Options{Addr: one[0], WriteTimeout: -1}),
+		"writes":  redis.NewClusterClient(&redis.ClusterOptions{Addrs: one, WriteTimeout: -1}),
 	} {
 		if _, err := goredis.New(c); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%s: %v; want %v", name, err, driver.ErrInvalid)
