@@ -5,14 +5,14 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/internal/hook"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/touches"
 )
 
 // hooks are the functions that the store's user has set.
 type hooks struct {
-	driver.Hooks
+	hook.Runner
 	onTouchError func(context.Context, string, error)
 	observer     Observer
 	log          *slog.Logger // nil: none

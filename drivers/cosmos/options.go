@@ -9,6 +9,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -119,7 +120,7 @@ func (o Options) validate() (Options, error) {
 	}
 	o.MaxSkew = cmp.Or(o.MaxSkew, time.Second)
 	if o.Codec == nil {
-		o.Codec = driver.JSON{}
+		o.Codec = kit.JSON{}
 	}
 	return o, nil
 }

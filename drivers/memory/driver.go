@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/hook"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -30,7 +31,7 @@ type Driver[T any] struct {
 
 	sweeper sweeper[T]
 	deaths  deaths[T]
-	hooks   driver.Hooks
+	hooks   hook.Runner
 
 	_        [64]byte // keeps what every write changes off the cache line that reads need
 	versions atomic.Uint64

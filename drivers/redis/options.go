@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -37,7 +38,7 @@ func (o Options) validate() (Options, error) {
 	}
 	o.MaxSkew = cmp.Or(o.MaxSkew, time.Second)
 	if o.Codec == nil {
-		o.Codec = driver.JSON{}
+		o.Codec = kit.JSON{}
 	}
 	return o, nil
 }

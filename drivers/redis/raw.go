@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -18,7 +19,7 @@ func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
 		return driver.Raw{}, err
 	}
 	raw := driver.Raw{Format: "bytes"}
-	if _, ok := d.opts.Codec.(driver.JSON); ok {
+	if _, ok := d.opts.Codec.(kit.JSON); ok {
 		raw.Format = "json"
 	}
 	var own bool

@@ -33,7 +33,7 @@ var rules = []rule{
 	{pkg: "slidingttl/internal/touches", own: []string{"slidingttl/driver", "slidingttl/internal/rules", "slidingttl/internal/tally"}, tests: []string{"slidingttl/policy"}},
 	{
 		pkg:   "slidingttl",
-		own:   []string{"slidingttl/driver", "slidingttl/policy", "slidingttl/internal/rules", "slidingttl/internal/tally", "slidingttl/internal/touches"},
+		own:   []string{"slidingttl/driver", "slidingttl/policy", "slidingttl/internal/rules", "slidingttl/internal/tally", "slidingttl/internal/touches", "internal/hook"},
 		tests: []string{"drivers/memory", "slidingttl/internal/fakestore", "internal/spec/..."},
 	},
 	{pkg: "slidingttl/drivertest", own: []string{"slidingttl", "slidingttl/driver", "slidingttl/internal/fakestore", "internal/hostile"}, tests: []string{"drivers/memory"}},
@@ -47,6 +47,7 @@ var rules = []rule{
 	{pkg: "internal/survey", own: []string{"slidingttl", "slidingttl/driver", "slidingttl/upkeep", "internal/retry", "internal/sheet", "internal/verdict"}, tests: []string{"internal/walktest"}},
 	{pkg: "internal/walktest", own: []string{"slidingttl/driver", "drivers/memory"}},
 	{pkg: "internal/verdict", own: []string{"slidingttl", "slidingttl/driver"}},
+	{pkg: "internal/hook", own: []string{"slidingttl/driver"}, bare: true},
 	{pkg: "internal/kit", own: []string{"slidingttl/driver"}, bare: true},
 	{pkg: "internal/retry", own: []string{"slidingttl/driver"}, bare: true},
 	{pkg: "internal/field", bare: true},
@@ -58,7 +59,7 @@ var rules = []rule{
 	{pkg: "internal/spec/check", own: []string{"slidingttl", "slidingttl/driver", "internal/spec"}},
 	{pkg: "internal/golden", own: []string{"slidingttl", "slidingttl/driver", "slidingttl/drivertest"}},
 
-	{pkg: "drivers/memory", own: []string{"slidingttl/driver"}, tests: []string{"slidingttl/...", "internal/spec/..."}, bare: true},
+	{pkg: "drivers/memory", own: []string{"slidingttl/driver", "internal/hook"}, tests: []string{"slidingttl/...", "internal/spec/..."}, bare: true},
 	{pkg: "drivers/*/*test"},
 	{pkg: "drivers/redis/goredis", own: []string{"slidingttl/driver", "drivers/redis"}, tests: []string{"slidingttl/...", "drivers/redis/..."}},
 	{pkg: "drivers/sql/pgxsql", own: []string{"slidingttl/driver", "drivers/sql"}, tests: []string{"slidingttl/...", "drivers/sql/..."}},
@@ -67,6 +68,7 @@ var rules = []rule{
 
 	{pkg: "middleware/grpc", own: []string{"slidingttl", "middleware/session"}, tests: []string{"slidingttl/driver", "drivers/memory"}},
 	{pkg: "middleware/gorillastore", own: []string{"slidingttl", "slidingttl/driver", "middleware/session"}, tests: []string{"drivers/memory"}},
+	{pkg: "middleware/touch", own: []string{"slidingttl", "internal/hook"}, tests: []string{"slidingttl/driver", "drivers/memory"}},
 	{pkg: "middleware/...", own: []string{"slidingttl", "slidingttl/driver", "drivers/memory"}},
 	{pkg: "internal/metrics", own: []string{"slidingttl", "slidingttl/driver"}},
 	{pkg: "telemetry/...", own: []string{"slidingttl", "slidingttl/driver", "internal/metrics"}, tests: []string{"slidingttl/...", "drivers/...", "telemetry/..."}},

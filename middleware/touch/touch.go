@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/hook"
 	"github.com/slidingttl/slidingttl/middleware/internal/response"
 	"github.com/slidingttl/slidingttl/slidingttl"
-	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // PathValue returns a key for New: the wildcard of that name in the pattern. A middleware that hands on another
@@ -57,7 +57,7 @@ type Toucher struct {
 	key   func(*http.Request) string
 	opts  Options
 	free  chan struct{} // a token for each touch in the background
-	hooks driver.Hooks
+	hooks hook.Runner
 
 	mu      sync.Mutex // guards closed, and orders running.Add before Close's Wait
 	closed  bool

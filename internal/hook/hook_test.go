@@ -1,4 +1,4 @@
-package driver_test
+package hook_test
 
 import (
 	"errors"
@@ -6,11 +6,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/slidingttl/slidingttl/internal/hook"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-func TestHooks(t *testing.T) {
-	var h driver.Hooks
+func TestRunner(t *testing.T) {
+	var h hook.Runner
 	if h.Call(func() {}) || h.Err() != nil {
 		t.Error("a hook that returned counts as one that panicked")
 	}
@@ -23,7 +24,7 @@ func TestHooks(t *testing.T) {
 	}
 	wg.Wait()
 	var p *driver.PanicError
-	if err := h.Err(); !errors.As(err, &p) || p.Value != "first" || p.Count != 10 || !strings.Contains(string(p.Stack), "TestHooks") {
+	if err := h.Err(); !errors.As(err, &p) || p.Value != "first" || p.Count != 10 || !strings.Contains(string(p.Stack), "TestRunner") {
 		t.Errorf("Err() = %v, want ten panics and the first's stack", err)
 	}
 	if err := h.Err(); err != nil {

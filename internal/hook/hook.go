@@ -1,0 +1,48 @@
+// Package hook calls the functions that a user has set.
+package hook
+
+import (
+	"runtime/debug"
+	"sync"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// Runner calls a user's functions, and recovers from their panics.
+//
+// The zero Runner is ready for use, and safe for concurrent use.
+type Runner struct {
+	mu    sync.Mutex // guards all below
+	first *driver.PanicError
+	count int
+}
+
+// Call runs hook and reports whether it panicked. runtime.Goexit passes.
+func (h *Runner) Call(hook func()) (panicked bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			panicked = true
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.count++
+			if h.first == nil {
+				h.first = &driver.PanicError{Value: v, Stack: debug.Stack()}
+			}
+		}
+	}()
+	hook()
+	return false
+}
+
+// Err returns a *driver.PanicError if a hook has panicked since the last call. It is for Close.
+func (h *Runner) Err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.first == nil {
+		return nil
+	}
+	err := h.first
+	err.Count = h.count
+	h.first, h.count = nil, 0
+	return err
+}
