@@ -27,8 +27,7 @@ func (s *Store[T]) GetMulti(ctx context.Context, keys []string) (values map[stri
 
 func (s *Store[T]) getMulti(ctx context.Context, keys []string) (map[string]T, error) {
 	found, failed, err := s.readMulti(ctx, opGetMulti, keys)
-	late, stop := s.touches.Late()
-	defer stop()
+	late := s.touches.Late()
 	var due []int // places of the keys whose touch may be
 	for i, key := range keys {
 		if r := found[key]; r != nil && !r.needsNoTouch {

@@ -158,15 +158,15 @@ type readResult[T any] struct {
 	meta         driver.Meta
 	rules        *rules.Rules
 	op           string
-	since        uint64          // the memo's clock before it
-	began        time.Time       // zero if there is no Observer.Read
-	before       driver.Life     // the life that a save continues; zero: only the record's own
-	late         <-chan struct{} // ends the wait for the touch, if that has begun
-	needsNoTouch bool            // no touch is due
-	exact        bool            // the touch is for this very version
-	saved        bool            // the record was just saved, so it is not adopted
-	latest       bool            // the read must not be stale
-	urgent       bool            // the caller waits until the touch ends
+	since        uint64      // the memo's clock before it
+	began        time.Time   // zero if there is no Observer.Read
+	before       driver.Life // the life that a save continues; zero: only the record's own
+	late         time.Time   // end of the wait for the touch, if that has begun
+	needsNoTouch bool        // no touch is due
+	exact        bool        // the touch is for this very version
+	saved        bool        // the record was just saved, so it is not adopted
+	latest       bool        // the read must not be stale
+	urgent       bool        // the caller waits until the touch ends
 }
 
 // entry returns r as a caller's Entry.

@@ -45,13 +45,14 @@ func (s *Store[T]) readTouch(ctx context.Context, key string, r *readResult[T], 
 		return false, nil
 	}
 	r.since, r.began = since, s.hooks.reading()
-	late, stop := s.touches.Late()
+	late := s.touches.Late()
+	tooLate, stop := touches.At(late)
+	defer stop()
 	select {
 	case <-ctx.Done():
-		stop()
 		s.hooks.read(ctx, r.op, r.began, ReadFailed, ctx.Err())
 		return true, ctx.Err()
-	case <-late:
+	case <-tooLate:
 		r.late = late
 		return false, nil // a read alone may be faster
 	case <-both:
@@ -60,7 +61,7 @@ func (s *Store[T]) readTouch(ctx context.Context, key string, r *readResult[T], 
 		r.late = late     // which still bounds the wait of this read
 		return false, nil // a read must not fail because a touch did
 	}
-	if stop(); touchErr == nil {
+	if touchErr == nil {
 		r.value, r.meta = &e.Value, e.Meta
 	} else {
 		r.value = nil // what a local store loaded before

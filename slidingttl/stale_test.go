@@ -214,6 +214,37 @@ func pairing(d *remote[int]) *remote[int] {
 	return d
 }
 
+// A read leaves no timer behind, however long it could have waited for its touch, though the read and touch in one fails.
+func TestFailedReadTouchLeavesNoTimer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, _ := newRemote[int](time.Millisecond)
+		d.before = func(context.Context, string, string) error { return errDown }
+		s := open[int](t, pairing(d), session, &slidingttl.Options[int]{TouchWait: time.Hour, TouchTimeout: time.Hour})
+		heap := func() int {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return int(m.HeapAlloc)
+		}
+		const reads = 20_000
+		get := func() {
+			for range reads {
+				if _, err := s.Get(t.Context(), "k"); !errors.Is(err, errDown) {
+					t.Fatal(err)
+				}
+			}
+		}
+		get()
+		was := heap()
+		if get(); heap()-was > 50*reads {
+			t.Errorf("%d bytes stay of each read", (heap()-was)/reads)
+		}
+		if d.count("read touch") == 0 {
+			t.Error("nothing is read and touched in one")
+		}
+	})
+}
+
 // vanishing is a driver in this process's memory whose records are gone when they are read
 // and touched in one.
 type vanishing struct{ *memory.Driver[int] }

@@ -66,11 +66,9 @@ func (s *Store[T]) touchIfDue(ctx context.Context, key string, r *readResult[T])
 	urgent, late := r.urgent || s.opts.Strict, r.late
 	switch {
 	case urgent:
-		late = nil
-	case late == nil && s.local == nil:
-		var stop context.CancelFunc
-		late, stop = s.touches.Late()
-		defer stop()
+		late = time.Time{}
+	case late.IsZero() && s.local == nil:
+		late = s.touches.Late()
 	}
 	o := s.touches.TouchOrQueue(ctx, &a, late, urgent)
 	switch {

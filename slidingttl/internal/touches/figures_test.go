@@ -33,7 +33,7 @@ func BenchmarkFigureWaiting(b *testing.B) {
 			m := driver.Meta{Life: driver.Life{CreatedAt: driver.Floor(now).Add(-time.Hour), ExpiresAt: driver.Floor(now).Add(24*time.Hour + time.Duration(i)*time.Second)}}
 			var a Access
 			if t.Due(&a, now, fmt.Sprint(i), m, month, driver.Life{}, 0) {
-				t.TouchOrQueue(b.Context(), &a, nil, false)
+				t.TouchOrQueue(b.Context(), &a, time.Time{}, false)
 			}
 		}
 		for i := range n {

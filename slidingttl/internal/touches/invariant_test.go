@@ -149,9 +149,7 @@ func TestOnePlaceATouch(t *testing.T) {
 							return Outcome{Was: m, Meta: driver.Meta{Life: m.Life, Version: version}}, err == nil
 						})
 					} else if touches.Due(&a, now, fmt.Sprint(rand.N(5)), m, hourly, driver.Life{}, 0) {
-						late, stop := touches.Late()
-						defer stop()
-						touches.TouchOrQueue(ctx, &a, late, urgent)
+						touches.TouchOrQueue(ctx, &a, touches.Late(), urgent)
 					}
 				}()
 				if r.IntN(10) == 0 {

@@ -81,14 +81,14 @@ func (t *Touches) add(a *Access) *touch {
 
 // join makes the pending touch of a's life serve a too, or adds one. waits reports whether the
 // caller waits for it. A caller that has left starts no touch.
-func (t *Touches) join(ctx context.Context, a *Access, late <-chan struct{}, urgent bool) (n *touch, waits bool) {
+func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bool) (n *touch, waits bool) {
 	held := ctx.Err() != nil
 	if urgent {
 		t.budget.take()
 	} else if !held {
 		held = t.pressure.any() || t.budget != nil && (t.Background || t.ready.Len() > 0 || !t.budget.take())
 	}
-	queue := held || !urgent && (t.Background || isClosed(late))
+	queue := held || !urgent && (t.Background || !late.IsZero() && !time.Now().Before(late))
 	var busy *touch
 	if s := t.keys[a.Key]; s != nil {
 		busy = s.running

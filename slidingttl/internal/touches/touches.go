@@ -159,22 +159,30 @@ func (t *Touches) DueFrom(r *rules.Rules, key string, l driver.Life, at driver.I
 	})
 }
 
-// Late returns a channel that closes when a read has waited long enough, and its stop.
-func (t *Touches) Late() (<-chan struct{}, context.CancelFunc) {
+// Late returns when a read that begins now has waited long enough; zero: never.
+func (t *Touches) Late() time.Time {
 	if t.Wait == 0 {
-		return nil, func() {}
+		return time.Time{}
 	}
-	ctx, stop := context.WithTimeout(context.Background(), t.Wait)
-	return ctx.Done(), stop
+	return time.Now().Add(t.Wait)
+}
+
+// At returns a channel that tells when the time is late, and its stop.
+func At(late time.Time) (reached <-chan time.Time, stop func() bool) {
+	if late.IsZero() {
+		return nil, func() bool { return false }
+	}
+	timer := time.NewTimer(time.Until(late))
+	return timer.C, timer.Stop
 }
 
 // TouchOrQueue makes or queues the touch that a needs. In a transaction of ctx, or over memory, it
 // makes it at once.
 //
-// If the caller need not wait, the record is as it was. A read waits until late ends, and
-// not at all if late has ended before. urgent: the caller waits until ctx ends, and the touch
+// If the caller need not wait, the record is as it was. A read waits until late, and
+// not at all if it is later than that. urgent: the caller waits until ctx ends, and the touch
 // ignores the budget. The touch goes on in any case.
-func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late <-chan struct{}, urgent bool) Outcome {
+func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late time.Time, urgent bool) Outcome {
 	if undo := driver.MayUndo(ctx); t.Local || undo {
 		began := t.sent()
 		o := t.write(ctx, a, false, false)
@@ -204,12 +212,14 @@ func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late <-chan struc
 	if !waits {
 		return Outcome{Meta: a.Was, Err: ctx.Err()}
 	}
+	tooLate, stop := At(late)
+	defer stop()
 	select {
 	case <-n.done:
 		return n.outcome
 	case <-ctx.Done():
 		return Outcome{Err: ctx.Err()}
-	case <-late:
+	case <-tooLate:
 		return Outcome{Err: errLate}
 	case <-t.stop.Done():
 		if isClosed(n.done) {

@@ -74,9 +74,7 @@ func (f *fixture) touch(t *testing.T, key string, m driver.Meta) (o Outcome, wai
 	if !f.Due(&a, began, key, m, minute, driver.Life{}, f.Memo.Clock()) {
 		t.Error("no touch is due")
 	}
-	late, stop := f.Late()
-	defer stop()
-	o = f.TouchOrQueue(t.Context(), &a, late, false)
+	o = f.TouchOrQueue(t.Context(), &a, f.Late(), false)
 	return o, time.Since(began)
 }
 
@@ -142,7 +140,7 @@ func TestReadPromotesBesideASave(t *testing.T) {
 					t.Error("no touch is due")
 				}
 				a.Saved = saved
-				f.TouchOrQueue(t.Context(), &a, nil, false)
+				f.TouchOrQueue(t.Context(), &a, time.Time{}, false)
 				time.Sleep(time.Duration(21-20*i) * time.Millisecond)
 			}
 			f.down.Store(false)
@@ -214,7 +212,7 @@ func TestProbes(t *testing.T) {
 				if !f.Due(&a, began, fmt.Sprint(i), m, hourly, driver.Life{}, 0) {
 					t.Fatal("no touch is due")
 				}
-				f.TouchOrQueue(t.Context(), &a, nil, false)
+				f.TouchOrQueue(t.Context(), &a, time.Time{}, false)
 				synctest.Wait()
 			}
 			during := func(d time.Duration) (int64, int64) {
@@ -368,7 +366,7 @@ func TestLandedTouchServesALaterAccess(t *testing.T) {
 			t.Fatal("no touch is due")
 		}
 		f.touch(t, "a", m)
-		if o := f.TouchOrQueue(t.Context(), &second, nil, true); o.Err != nil || o.result != Shared || f.writes.Load() != 1 {
+		if o := f.TouchOrQueue(t.Context(), &second, time.Time{}, true); o.Err != nil || o.result != Shared || f.writes.Load() != 1 {
 			t.Errorf("%+v, %d writes", o, f.writes.Load())
 		}
 	})
