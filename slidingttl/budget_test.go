@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -261,6 +263,82 @@ func TestBudgetAfterABurst(t *testing.T) {
 		synctest.Wait()
 		if len(over) != 2 || !over[0] || over[1] {
 			t.Errorf("Observer.Budget was told %v", over)
+		}
+	})
+}
+
+// loseShard makes touches of keys that begin with "lost" fail, and after a second all else.
+func loseShard(d *remote[int]) {
+	began := time.Now()
+	d.before = func(_ context.Context, op, key string) error {
+		if strings.HasPrefix(key, "lost") && (op == "touch" || time.Since(began) > time.Second) {
+			return errDown
+		}
+		return nil
+	}
+}
+
+// Only touches whose record would die go beyond the budget: not all others while a shard is down whose records have died.
+func TestBudgetBesideADeadShard(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		var well atomic.Int64
+		loseShard(d)
+		d.after = func(op, key string) {
+			if op == "touch" && !strings.HasPrefix(key, "lost") {
+				well.Add(1)
+			}
+		}
+		policy := slidingttl.Policy{IdleGrace: 4 * time.Hour, MaxLifetime: 1000 * time.Hour}
+		s := open(t, d, policy, &slidingttl.Options[int]{Budget: 10})
+		for i := range 100 {
+			plant(under, fmt.Sprint("lost ", i), time.Minute)
+			go func() { _ = s.Keep(t.Context(), fmt.Sprint("lost ", i)) }()
+		}
+		for i := range 50 * 300 {
+			if i == 50*120 {
+				well.Store(0)
+			}
+			plant(under, fmt.Sprint(i), 3*time.Hour)
+			read(t, s, fmt.Sprint(i))
+			time.Sleep(20 * time.Millisecond)
+		}
+		if n := well.Load(); n > 180*12 {
+			t.Errorf("%d touches in three minutes", n)
+		}
+	})
+}
+
+// A touch that begins above the budget is counted, also one that waited for nothing.
+func TestOverdrawnBudgetIsTold(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, session, &slidingttl.Options[int]{Budget: 10})
+		for i := range 200 * 20 {
+			plant(under, fmt.Sprint(i), 3*time.Second)
+			read(t, s, fmt.Sprint(i))
+			time.Sleep(5 * time.Millisecond)
+		}
+		time.Sleep(2 * time.Second)
+		if n := s.Stats().OverBudget; n < 18 {
+			t.Errorf("%d seconds over the budget, of 20", n)
+		}
+	})
+}
+
+// Touches of records that have died do not fill the queue for those of others.
+func TestDeadRecordsLeaveTheQueue(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		loseShard(d)
+		s := open(t, d, session, &slidingttl.Options[int]{Queue: 100})
+		for i := range 100 {
+			plant(under, fmt.Sprint("lost ", i), time.Minute)
+			go func() { _ = s.Keep(t.Context(), fmt.Sprint("lost ", i)) }()
+		}
+		time.Sleep(3 * time.Minute)
+		if n := s.Stats().Pending; n > 50 {
+			t.Errorf("%d touches of records that are dead for two minutes are pending", n)
 		}
 	})
 }

@@ -105,14 +105,17 @@ func (t *Touches) pace() {
 		t.lock()
 		end := min(i+paceChunk, t.farthest.Len())
 		for ; i < end; i++ {
-			left.add(t.leeway(driver.Instant(-t.farthest.all[i].key), now))
+			if n := t.farthest.all[i].of; n.dies() > now && (n.state != resting || n.wakes <= t.restClock()) {
+				left.add(t.leeway(n.dies(), now))
+			}
 		}
 		more = end < t.farthest.Len()
 		t.unlock()
 	}
 	t.lock()
 	defer t.unlock()
-	if t.pressure.OverBudget = t.budget.set(time.Now(), left); t.pressure.OverBudget {
+	over := t.budget.set(time.Now(), left) || t.overdrawn
+	if t.pressure.OverBudget, t.overdrawn = over, false; over {
 		t.Tally.Add(tally.OverBudget)
 	}
 	if t.pacer = nil; (t.pressure.OverBudget || t.farthest.Len() > 0) && !t.closing {
@@ -123,7 +126,9 @@ func (t *Touches) pace() {
 
 // budgetWait is how long n must wait for the budget.
 func (t *Touches) budgetWait(n *touch) time.Duration {
-	return min(t.budget.next(), t.leeway(n.dies(), t.now()))
+	wait, leeway := t.budget.next(), t.leeway(n.dies(), t.now())
+	t.overdrawn = t.overdrawn || wait > 0 && leeway == 0
+	return min(wait, leeway)
 }
 
 // leeway is how long a touch may wait, which takes up to Timeout, before its record dies.

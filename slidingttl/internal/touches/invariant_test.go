@@ -48,7 +48,7 @@ func (t *Touches) check() error {
 			inFlight.add(n, 1)
 		}
 		pending += len(s.pending)
-		if n := len(slices.DeleteFunc(slices.Clone(s.pending), func(p *touch) bool { return p.urgent })); n > mostLives {
+		if n := len(slices.DeleteFunc(slices.Clone(s.pending), func(p *touch) bool { return p.urgent > 0 })); n > mostLives {
 			return fmt.Errorf("%d touches of a key are pending", n)
 		}
 		for i, n := range s.pending {

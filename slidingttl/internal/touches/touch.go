@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 )
 
@@ -37,7 +38,7 @@ type touch struct {
 	probe     bool                                       // it tests a failing store for Close or Flush
 	late      bool                                       // it has run longer than reads wait
 	wakesAll  bool                                       // its landing ends all rests
-	urgent    bool                                       // a caller waits for it until it ends
+	urgent    int                                        // callers that wait for it until it ends
 }
 
 // state is where a touch is in its life.
@@ -68,7 +69,7 @@ func (t *Touches) add(a *Access) *touch {
 	if s == nil {
 		s = &slot{key: strings.Clone(a.Key)} // a.Key may be part of a long string
 		t.keys[s.key] = s
-	} else if i := slices.IndexFunc(s.pending, func(p *touch) bool { return !p.urgent }); i >= 0 && len(s.pending) >= mostLives {
+	} else if i := slices.IndexFunc(s.pending, func(p *touch) bool { return p.urgent == 0 }); i >= 0 && len(s.pending) >= mostLives {
 		t.end(s.pending[i], Outcome{Err: ErrReplaced, result: Lost})
 	}
 	t.pending++
@@ -117,7 +118,9 @@ func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bo
 			t.enqueue(n, queued)
 		}
 	}
-	n.urgent = n.urgent || urgent
+	if urgent {
+		n.urgent++
+	}
 	if !queue {
 		t.unqueue(n)
 		waits = urgent || busy == nil || !busy.late
@@ -128,6 +131,20 @@ func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bo
 	}
 	t.dispatch()
 	return n, waits
+}
+
+// Carried returns the life that a touch, which has not ended, of the record m is to put back; zero: none.
+func (t *Touches) Carried(key string, m driver.Meta) (l driver.Life) {
+	t.lock()
+	defer t.unlock()
+	if s := t.keys[key]; s != nil {
+		for _, n := range s.pending {
+			if n.Was == m && n.Before.CreatedAt != 0 {
+				l = n.Before
+			}
+		}
+	}
+	return l
 }
 
 // start begins the pending touch n.
@@ -235,7 +252,8 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	refused := t.pressure.Failing && n.probe && o.failed()
 	giveUp := t.Strict || t.halted || t.closing && (t.pressure.Failing || n.fails > 0)
 	s := n.of
-	o.again = o.failed() && !giveUp
+	dead := n.left(t.now()) < -t.Timeout // and nobody has touched it, as far as this store knows
+	o.again = o.failed() && !giveUp && !dead
 	shared := o
 	shared.result = Shared
 	var again *touch

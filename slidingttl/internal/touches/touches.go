@@ -88,30 +88,31 @@ type Touches struct {
 	stop     context.Context // ends when Close gives up
 	giveUp   context.CancelFunc
 
-	mu       sync.Mutex // guards the rest
-	keys     map[string]*slot
-	pending  int           // touches that wait, are queued or rest
-	number   uint64        // of the touch added last
-	ready    turns         // the queued touches, the one nearest to death first
-	resting  turns         // the resting ones, the one that wakes next first
-	farthest turns         // both, the one farthest from death first
-	recent   list.List     // the queued touches, the one with the last access first
-	skipped  time.Duration // by how much restClock was moved ahead, to end all rests
-	limits   limits
-	pressure pressure
-	told     State       // last argument of Changed
-	hooks    []func()    // to be called by callHooks
-	calling  bool        // callHooks is running
-	wake     *time.Timer // calls dispatch
-	pacer    *time.Timer // calls pace; nil: nothing is to be paced
-	flushes  []*flush
-	closing  bool          // ignore budget and rests
-	draining bool          // and no call is under way any more
-	drained  chan struct{} // closed when draining, and no touch or hook is left
-	halted   bool          // start no touch
-	dropping bool          // drop is running
-	gaveUp   bool          // Close has given up the touches under way too
-	refused  error         // of the failing store's last refusal, after which Close gave up
+	mu        sync.Mutex // guards the rest
+	keys      map[string]*slot
+	pending   int           // touches that wait, are queued or rest
+	number    uint64        // of the touch added last
+	ready     turns         // the queued touches, the one nearest to death first
+	resting   turns         // the resting ones, the one that wakes next first
+	farthest  turns         // both, the one farthest from death first
+	recent    list.List     // the queued touches, the one with the last access first
+	skipped   time.Duration // by how much restClock was moved ahead, to end all rests
+	limits    limits
+	pressure  pressure
+	told      State       // last argument of Changed
+	hooks     []func()    // to be called by callHooks
+	calling   bool        // callHooks is running
+	wake      *time.Timer // calls dispatch
+	overdrawn bool        // a touch has begun above the budget since pace ran
+	pacer     *time.Timer // calls pace; nil: nothing is to be paced
+	flushes   []*flush
+	closing   bool          // ignore budget and rests
+	draining  bool          // and no call is under way any more
+	drained   chan struct{} // closed when draining, and no touch or hook is left
+	halted    bool          // start no touch
+	dropping  bool          // drop is running
+	gaveUp    bool          // Close has given up the touches under way too
+	refused   error         // of the failing store's last refusal, after which Close gave up
 
 	givenUp, saidGivenUp int // touches given up by Close, and how many of them a Close that has ended said
 }
@@ -218,6 +219,11 @@ func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late time.Time, u
 	case <-n.done:
 		return n.outcome
 	case <-ctx.Done():
+		if urgent {
+			t.lock()
+			n.urgent--
+			t.unlock()
+		}
 		return Outcome{Err: ctx.Err()}
 	case <-tooLate:
 		return Outcome{Err: errLate}
