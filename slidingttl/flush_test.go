@@ -158,6 +158,7 @@ func TestFlushOfWhatIsInvalid(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
 		d.before = func(_ context.Context, op, _ string) error {
 			if op == "touch" {
+				time.Sleep(time.Millisecond)
 				return &slidingttl.InvalidError{Field: "record", Value: "x", Rule: "must be"}
 			}
 			return nil

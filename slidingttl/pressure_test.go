@@ -33,7 +33,7 @@ func read(t *testing.T, s *slidingttl.Store[int], key string) time.Duration {
 }
 
 // failTouches makes the touches of keys for which fail returns true fail, while it is switched on.
-func failTouches(d *remote[int], fail func(key string) bool) (set func(bool)) {
+func failTouches[T any](d *remote[T], fail func(key string) bool) (set func(bool)) {
 	var failing atomic.Bool
 	d.before = func(_ context.Context, op, key string) error {
 		if op == "touch" && failing.Load() && fail(key) {

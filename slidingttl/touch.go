@@ -30,7 +30,7 @@ func (s *Store[T]) Touch(ctx context.Context, key string) (dies time.Time, err e
 // mostly costs no trip, because the store remembers keys. With Options.PolicyOf, and in Background
 // mode if a touch may be due, it costs a read. ErrNotFound: absent or dead; of what another process
 // deleted or retired it learns when the remembered expiry comes due. A failed touch is reported as by
-// Get.
+// Get. A life that cannot be read is an error only if the record is remembered, and past its cap.
 func (s *Store[T]) Keep(ctx context.Context, key string) error {
 	return s.callKey(ctx, opTouch, key, func() error { return s.keep(ctx, opTouch, key, 0) })
 }
@@ -86,9 +86,16 @@ func (s *Store[T]) touchIfDue(ctx context.Context, key string, r *readResult[T])
 	return o, nil
 }
 
+// isPastCap reports whether key's remembered record has reached its cap, if no other has taken its place.
+func (s *Store[T]) isPastCap(key string, m *driver.Meta) bool {
+	r, err := s.rulesOf(key, nil)
+	return err == nil && s.opts.PolicyOf == nil && m.CreatedAt != 0 && r.Cap(m.CreatedAt) <= driver.Floor(s.clock.Now())
+}
+
 // keep is Keep. created, unless zero, becomes the created_at of a record without one.
 func (s *Store[T]) keep(ctx context.Context, op, key string, created driver.Instant) error {
-	if m := s.memo.Known(key); m != nil && s.opts.PolicyOf == nil && s.keeps(key, m) {
+	m := s.memo.Known(key)
+	if m != nil && s.opts.PolicyOf == nil && s.keeps(key, m) {
 		s.stats.Add(tally.Hits)
 		return nil
 	}
@@ -110,7 +117,7 @@ func (s *Store[T]) keep(ctx context.Context, op, key string, created driver.Inst
 	}
 	err = wrap(ctx, op, err)
 	s.touches.Fail(ctx, key, err)
-	if s.opts.Strict {
+	if s.opts.Strict || m != nil && s.isPastCap(key, m) {
 		return err
 	}
 	return nil
@@ -127,8 +134,8 @@ func (s *Store[T]) keeps(key string, m *driver.Meta) bool {
 	return !beyond && !r.Due(m.Life, s.touches.DueFrom(r, key, m.Life, at))
 }
 
-// touchKeyAttempts bounds the touches of one call whose record was deleted and created again.
-const touchKeyAttempts = 3
+// touchKeyAttempts bounds the touches of one call whose record was replaced.
+const touchKeyAttempts = 16
 
 // touchKey touches the record under key and returns its life, whose expiry is at most the cap.
 // written: it was just written by other means, so a stale read would mislead. was, unless zero, is
@@ -156,7 +163,9 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, wr
 			o.Meta.ExpiresAt = min(o.Meta.ExpiresAt, o.Cap)
 			return o.Meta.Life, nil
 		case touches.ErrGone, touches.ErrReplaced:
-			was, written = driver.Life{}, false // the next one is another record
+			if written = false; o.Err == touches.ErrGone || was.ExpiresAt != 0 { // else the value has told it, as what replaces that does
+				was = driver.Life{} // the next one is another record
+			}
 		default:
 			return driver.Life{}, o.Err
 		}

@@ -56,8 +56,8 @@ type Wrapped[K comparable, V, T any] struct {
 //     repository should write none beyond the idle grace: one that stays below the cap is kept.
 //   - An Upsert that writes the record whole may wipe the life beside it. created_at, and an
 //     expiry that was later, are put back from what is read just before. Where nothing can be
-//     read, as when two Upserts race, or a Get comes between the write and its expiry, a new life
-//     begins. If another process deletes the record between that read and the write, or deletes
+//     read, as when two Upserts race, a Get comes between the write and its expiry, or the answer of an Upsert
+//     that landed was lost before, a new life begins. If another process deletes the record between that read and the write, or deletes
 //     and saves it before the read that follows the write, this goes unnoticed, and the new
 //     record continues the old one's life. A touch by another process between read and write is
 //     lost. With CreatedAt nothing is read, and a later expiry is given up.
@@ -65,6 +65,8 @@ type Wrapped[K comparable, V, T any] struct {
 //     life as a new one's. If it keeps the life, the value stays dead, and the call says ErrNotFound.
 //   - Two Upserts at once are the repository's to order. With CreatedAt, what either of their values tells
 //     becomes created_at.
+//   - Between an Upsert that wipes the life and its expiry the record looks like another program's. With
+//     Options.Foreign other than Adopt calls for it then fail, and for good if the expiry is never written.
 //   - A touch never creates or revives a record, here too. The repository's writes may.
 func Wrap[K comparable, V, T any](repo Repository[K, V], s *Store[T], key func(K) string, opts *WrapOptions[V]) (*Wrapped[K, V, T], error) {
 	for _, required := range []struct {

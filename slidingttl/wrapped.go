@@ -157,8 +157,11 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 			if err != nil && !errors.Is(err, ErrNotFound) {
 				return wrap(ctx, opPeek, err)
 			}
-			if err == nil && was.CreatedAt == 0 {
+			if err == nil && was.CreatedAt == 0 && op != opInsert {
 				was = r.meta.Life
+				if was.CreatedAt == 0 { // perhaps an earlier save's, whose touch failed
+					was = w.s.touches.Carried(key, r.meta)
+				}
 			}
 		}
 		if driver.MayUndo(ctx) {

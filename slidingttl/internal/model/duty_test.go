@@ -81,7 +81,8 @@ func (w *world) judge(d duty) {
 	gen := d.gen
 	var used [kinds]bool
 	var end *state
-	same := true // the expiry has been the same since the access began, and the policy
+	var value int // the first one: of records without created_at only the value tells which is which
+	same := true  // the expiry has been the same since the access began, and the policy
 	w.during(d.key, d.start.Add(-w.plan.stale), d.start, func(s *state, _, _ time.Time) bool {
 		used[s.value.kind] = true // it may have used that policy
 		void = w.plan.stale > 0 && (s.present && s.CreatedAt != gen || d.overlaps(s))
@@ -91,10 +92,14 @@ func (w *world) judge(d duty) {
 		return
 	}
 	w.during(d.key, d.start, now, func(s *state, first, last time.Time) bool {
+		if end == nil {
+			value = s.value.id
+		}
+		void = d.gen == 0 && s.value.id != value
 		if gen == 0 && s.CreatedAt != 0 {
 			gen = s.CreatedAt
 		}
-		void = !s.present || s.CreatedAt != gen || d.id != 0 && s.value.id != d.id ||
+		void = void || !s.present || s.CreatedAt != gen || d.id != 0 && s.value.id != d.id ||
 			p.any(s.value.kind, d.start, now, func(r rule) bool { return r.dead(s.Life, floor(p.clock(last))) }) ||
 			w.memory != nil && s.ExpiresAt != 0 && s.ExpiresAt <= floor(last) ||
 			d.overlaps(s)

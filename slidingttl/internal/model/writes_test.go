@@ -141,7 +141,7 @@ func (o *op) saved(v value) (began time.Time, ok bool) {
 		return began, ok
 	}
 	for _, other := range o.i.saves {
-		beside := own == nil || other.end.IsZero() || other.end.After(own.start)
+		beside := own == nil || other.end.IsZero() || other.end.After(own.start) || other.touchFailed
 		if beside && (!ok || other.start.Before(began)) {
 			began, ok = other.start, true
 		}

@@ -44,21 +44,21 @@ func (t *Touches) write(ctx context.Context, a *Access, readFirst, waited bool) 
 			}
 		}
 		before := a.Before
-		if m.Version != a.Was.Version {
-			if a.Exact && a.Was.CreatedAt == 0 {
+		if m.Version != a.Was.Version { // it may be another record
+			if a.Was.CreatedAt == 0 && (m.CreatedAt == 0 || a.Exact) {
 				err = ErrReplaced
 				break
 			}
-			if !a.Saved || before.ExpiresAt != 0 { // a value's own created_at holds for what another save wrote
-				before = driver.Life{} // it may be another record
-			}
+			before = driver.Life{}
 		}
 		life, claim := m.Life, driver.Instant(0)
 		if r.Due(m.Life, a.DueFrom) || restores(m.Life, before) {
-			if life = t.planned(a, r, m.Life, before, a.At, a.Birth); !life.Alive(began) {
-				// A first expiry, which has passed since the access: the clock was set, or the touch waited.
-				// The access counts from now.
-				life = t.planned(a, r, m.Life, before, at, max(began, 1))
+			// A first expiry may have passed since the access: the clock was set, or the touch waited. The access then
+			// counts from now; and so does the record's life, if its cap has passed too.
+			for _, from := range [...]struct{ at, birth driver.Instant }{{a.At, a.Birth}, {at, a.Birth}, {at, max(began, 1)}} {
+				if life = t.planned(a, r, m.Life, before, from.at, from.birth); life.Alive(began) {
+					break
+				}
 			}
 		} else if read {
 			if claim = t.Lower(r, a.Key, &m, at); claim != 0 {

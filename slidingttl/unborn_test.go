@@ -1,0 +1,185 @@
+package slidingttl_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// wrapOver returns a wrapper of profiles over d's records, as another process has it.
+func wrapOver(t *testing.T, d driver.Driver[profile], repo slidingttl.Repository[int, profile], opts *slidingttl.Options[profile], told bool) (*slidingttl.Store[profile], *slidingttl.Wrapped[int, profile, profile]) {
+	t.Helper()
+	s := open(t, d, session, opts)
+	var o slidingttl.WrapOptions[profile]
+	if told {
+		o.CreatedAt = func(p profile) time.Time { return p.Created }
+	}
+	w, err := slidingttl.Wrap(repo, s, profileKey, &o)
+	must(t, err)
+	return s, w
+}
+
+// A save's touch that is tried again leaves alone what another process has saved meanwhile.
+func TestLateTouchOfASaveLeavesItsSuccessor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[profile](time.Millisecond)
+		fail := failTouches(d, all)
+		_, mine := wrapOver(t, d, profiles{under}, nil, true)
+		_, others := wrapOver(t, over(under), profiles{under}, nil, true)
+		born := time.Now()
+		time.Sleep(session.MaxLifetime - 2*time.Second)
+		fail(true)
+		wantErr(t, mine.Upsert(t.Context(), 1, profile{"old", born}), errDown)
+		must(t, mine.Delete(t.Context(), 1))
+		reborn := time.Now()
+		must(t, profiles{under}.Upsert(t.Context(), 1, profile{"new", reborn}))
+		fail(false)
+		time.Sleep(10 * time.Second)
+		if e := stored(t, under, profileKey(1)); e.CreatedAt != 0 {
+			t.Errorf("the record that nobody has read has created_at %v before it was saved", reborn.Sub(e.CreatedAt.Time()))
+		}
+		must(t, others.Upsert(t.Context(), 1, profile{"new", reborn}))
+		if e := stored(t, under, profileKey(1)); e.CreatedAt != instant(reborn) {
+			t.Errorf("created_at is %v before the value's", reborn.Sub(e.CreatedAt.Time()))
+		}
+	})
+}
+
+// A touch of another program's record leaves alone what that program has written in its place.
+func TestLateTouchOfAForeignRecordLeavesItsSuccessor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		fail := failTouches(d, all)
+		fail(true)
+		s := open(t, d, session, nil)
+		under.Plant("k", 1, driver.Life{})
+		read(t, s, "k")
+		time.Sleep(20 * time.Minute)
+		life := driver.Life{ExpiresAt: instant(time.Now().Add(2 * time.Hour))}
+		under.Plant("k", 2, life)
+		fail(false)
+		time.Sleep(time.Minute)
+		if e := stored(t, under, "k"); e.Life != life {
+			t.Errorf("the life of a record that nobody has read is %+v", e.Life)
+		}
+	})
+}
+
+// A record whose first touch comes later than the idle grace lives from its access on.
+func TestLateFirstTouch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		fail := failTouches(d, all)
+		fail(true)
+		s := open(t, d, session, nil)
+		under.Plant("k", 1, driver.Life{})
+		first := time.Now()
+		read(t, s, "k")
+		time.Sleep(session.MaxLifetime / 2)
+		fail(false)
+		time.Sleep(time.Minute)
+		e := stored(t, under, "k")
+		if created := e.CreatedAt.Time().Sub(first); created < 0 || created > time.Second {
+			t.Errorf("created_at is %v after the first access", created)
+		}
+		if left := time.Until(e.ExpiresAt.Time()); left < session.IdleGrace-2*time.Minute {
+			t.Errorf("%v are left", left)
+		}
+	})
+}
+
+// A save that is made again after its touch failed continues the life before both.
+func TestSaveAgainAfterItsTouchFailed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[profile](time.Millisecond)
+		fail := failTouches(d, all)
+		_, w := wrapOver(t, d, profiles{under}, nil, false)
+		born := time.Now()
+		must(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}))
+		time.Sleep(20 * time.Minute)
+		fail(true)
+		wantErr(t, w.Upsert(t.Context(), 1, profile{Name: "bob"}), errDown)
+		wantErr(t, w.Upsert(t.Context(), 1, profile{Name: "bob"}), errDown)
+		fail(false)
+		must(t, w.Upsert(t.Context(), 1, profile{Name: "bob"}))
+		if e := stored(t, under, profileKey(1)); e.CreatedAt != instant(born) {
+			t.Errorf("created_at has moved by %v", e.CreatedAt.Sub(instant(born)))
+		}
+	})
+}
+
+// An insert begins a new life, also where the record before it was there when it began.
+func TestWrappedInsertBeginsALife(t *testing.T) {
+	for _, foreign := range []slidingttl.Foreign{slidingttl.Adopt, slidingttl.ReadOnly, slidingttl.Reject} {
+		bubble(t, func(t *testing.T) {
+			d, under := newRemote[profile](time.Millisecond)
+			_, w := wrapOver(t, d, inserting{profiles{under}}, &slidingttl.Options[profile]{Foreign: foreign}, false)
+			must(t, w.Insert(t.Context(), 1, profile{Name: "ann"}))
+			time.Sleep(20 * time.Minute)
+			reborn := time.Now()
+			must(t, w.Insert(t.Context(), 1, profile{Name: "bob"})) // another process has just deleted the first
+			if e := stored(t, under, profileKey(1)); e.CreatedAt.Time().Before(reborn) {
+				t.Errorf("Foreign %d: created_at is %v before the insert", foreign, reborn.Sub(e.CreatedAt.Time()))
+			}
+		})
+	}
+}
+
+type inserting struct{ profiles }
+
+func (i inserting) Insert(ctx context.Context, id int, v profile) error { return i.Upsert(ctx, id, v) }
+
+// Whether a record that is remembered with a cap that has passed still lives is not answered by yes
+// while its life cannot be read.
+func TestWrappedGetPastTheCap(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[profile](time.Millisecond)
+		s, w := wrapOver(t, d, profiles{under}, nil, false)
+		born := time.Now()
+		must(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}))
+		for time.Since(born) < session.MaxLifetime-20*time.Minute {
+			time.Sleep(20 * time.Minute)
+			_, err := w.Get(t.Context(), 1)
+			must(t, err)
+		}
+		d.before = func(context.Context, string, string) error { return errDown }
+		for time.Since(born) < 2*session.MaxLifetime {
+			time.Sleep(20 * time.Minute)
+			_, err := w.Get(t.Context(), 1)
+			if past := time.Since(born) >= session.MaxLifetime; past != errors.Is(err, errDown) || past != errors.Is(s.Keep(t.Context(), profileKey(1)), errDown) {
+				t.Fatalf("Get at %v: %v", time.Since(born), err)
+			}
+		}
+	})
+}
+
+// Touches of callers that have left are bounded by key, as those of reads are.
+func TestPendingTouchesOfCallersThatLeft(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" {
+				return hangs(ctx)
+			}
+			return nil
+		}
+		s := open(t, d, session, &slidingttl.Options[int]{TouchTimeout: time.Hour})
+		for i := range 100 {
+			under.Plant("k", i, driver.Life{}) // another record each time
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			_, err := s.Touch(ctx, "k")
+			cancel()
+			wantErr(t, err, context.DeadlineExceeded)
+		}
+		if n := s.Stats().Pending; n > 10 {
+			t.Errorf("%d touches of one key are pending", n)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = s.Close(ctx)
+	})
+}
