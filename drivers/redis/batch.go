@@ -3,19 +3,15 @@ package redis
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // batchSize is the most commands in one pipeline. The client would read the answers to a much
-// longer one only on a connection of its own. Pipelines are sent together, up to batches at a time, so
-// that one that waits for a silent node does not keep others from being sent.
-const (
-	batchSize = 500
-	batches   = 4
-)
+// longer one only on a connection of its own. Pipelines are sent together: with a bound, those that
+// wait for a silent node would keep others from being sent.
+const batchSize = 500
 
 // GetMulti implements driver.BatchGetter, with pipelines of up to 500 GETs. In a cluster the client
 // splits them by node: one that is silent until ctx ends leaves its own keys unknown, and records of
@@ -71,21 +67,11 @@ func (d *Driver[T]) pipelines(ctx context.Context, c Command, keys []string) []A
 	for i, key := range keys {
 		cs[i] = c.with(key)
 	}
-	if len(cs) <= batchSize {
-		return d.client.DoMulti(ctx, cs)
-	}
-	answers := make([]Answer, 0, len(cs))
-	slots := make(chan struct{}, batches)
+	answers := make([]Answer, len(cs))
 	var all sync.WaitGroup
-	for batch := range slices.Chunk(cs, batchSize) {
-		at := len(answers)
-		answers = answers[:at+len(batch)]
-		of := answers[at:]
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			copy(of, d.client.DoMulti(ctx, batch))
-		})
+	for at := 0; at < len(cs); at += batchSize {
+		end := min(at+batchSize, len(cs))
+		all.Go(func() { copy(answers[at:end], d.client.DoMulti(ctx, cs[at:end])) })
 	}
 	all.Wait()
 	return answers

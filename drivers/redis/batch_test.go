@@ -24,7 +24,7 @@ func TestBatchBesideSilentNode(t *testing.T) {
 	d := open[profile](t, cluster.Client(t), redis.Options{})
 	now := driver.Floor(time.Now())
 	var keys []string
-	for i := range 1200 {
+	for i := range 2600 { // more than four pipelines, all with keys of the silent node
 		key := fmt.Sprint(i)
 		keys = append(keys, key)
 		_, err := d.Insert(t.Context(), key, profile{}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now)

@@ -23,7 +23,7 @@ func TestBatchBesideSilentNode(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	d := open[string](t, connect(t, &redis.UniversalOptions{Addrs: cluster.Option().InitAddress, ReadTimeout: time.Minute}), slidingredis.Options{})
 	var keys []string
-	for i := range 600 { // more than one pipeline
+	for i := range 2600 { // more than four pipelines, all with keys of the silent node
 		key := fmt.Sprint(i)
 		keys = append(keys, key)
 		insert(t, d, key)

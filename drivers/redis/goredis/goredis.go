@@ -56,10 +56,11 @@ func New(c goredis.UniversalClient) (redis.Client, error) {
 }
 
 type client struct {
-	all     goredis.UniversalClient
-	cluster *goredis.ClusterClient // all, if that is a cluster's
-	share   int                    // how many writes a node may have under way
-	writes  sync.Map               // of nodes: a channel with room for share
+	all       goredis.UniversalClient
+	cluster   *goredis.ClusterClient // all, if that is a cluster's
+	share     int                    // how many writes a node may have under way
+	writes    sync.Map               // of nodes: a channel with room for share
+	pipelines sync.Map               // of nodes: a channel with room for half as many
 }
 
 // once is a command that go-redis does not retry.
@@ -90,11 +91,21 @@ func (c *client) Do(ctx context.Context, cmd redis.Command) redis.Answer {
 	sent := command(ctx, cmd)
 	if !cmd.Write {
 		return until(ctx, func() redis.Answer {
+			if _, err := c.node(ctx, cmd.Key); err != nil {
+				return redis.Answer{Kind: redis.Unsent, Err: err}
+			}
 			_ = c.all.Process(ctx, sent)
 			return answerTo(sent)
 		})
 	}
-	leave, err := c.enter(ctx, cmd.Key)
+	var node *goredis.Client
+	if ended := until(ctx, func() (a redis.Answer) {
+		node, a.Err = c.node(ctx, cmd.Key)
+		return a
+	}); ended.Err != nil {
+		return redis.Answer{Kind: redis.Unsent, Err: ended.Err}
+	}
+	leave, err := enter(ctx, &c.writes, node, c.share)
 	if err != nil {
 		return redis.Answer{Kind: redis.Unsent, Err: err}
 	}
@@ -105,17 +116,29 @@ func (c *client) Do(ctx context.Context, cmd redis.Command) redis.Answer {
 	})
 }
 
-// enter waits until the node with key has fewer than share writes under way.
-func (c *client) enter(ctx context.Context, key string) (leave func(), err error) {
-	var node any = c.all
-	if c.cluster != nil {
-		if node, err = c.cluster.MasterForKey(ctx, key); err != nil {
-			return nil, err
-		}
+// node returns the client of the node with key, nil outside a cluster. It loads the cluster's state if
+// that is unknown. go-redis would return that error as the command's: redis.Nil where the cluster
+// tells no addresses.
+func (c *client) node(ctx context.Context, key string) (*goredis.Client, error) {
+	if c.cluster == nil {
+		return nil, nil
 	}
-	found, ok := c.writes.Load(node)
+	node, err := c.cluster.MasterForKey(ctx, key)
+	return node, stateError(err)
+}
+
+func stateError(err error) error {
+	if errors.Is(err, goredis.Nil) {
+		return errors.New("the cluster does not tell its nodes' addresses: go-redis needs them (cluster-preferred-endpoint-type)")
+	}
+	return err
+}
+
+// enter waits until fewer than most calls of those counted in at are under way at a node.
+func enter(ctx context.Context, at *sync.Map, node *goredis.Client, most int) (leave func(), err error) {
+	found, ok := at.Load(node)
 	if !ok {
-		found, _ = c.writes.LoadOrStore(node, make(chan struct{}, c.share))
+		found, _ = at.LoadOrStore(node, make(chan struct{}, most))
 	}
 	under := found.(chan struct{})
 	select {
@@ -127,13 +150,20 @@ func (c *client) enter(ctx context.Context, key string) (leave func(), err error
 }
 
 // DoMulti implements redis.Client. In a cluster it sends each node a pipeline of its own: one of
-// go-redis for all nodes would have no answers before the last node's.
+// go-redis for all nodes would have no answers before the last node's. Commands without a key may
+// wait for any node.
 func (c *client) DoMulti(ctx context.Context, cs []redis.Command) []redis.Answer {
 	answers := make([]redis.Answer, len(cs))
-	var nodes map[*goredis.Client][]int
-	if ended := until(ctx, func() redis.Answer {
-		nodes = c.byNode(ctx, cs)
-		return redis.Answer{Kind: redis.Nil}
+	places := make(map[*goredis.Client][]int) // in cs, of the commands for each node
+	if ended := until(ctx, func() (a redis.Answer) {
+		for i, cmd := range cs {
+			node, err := c.node(ctx, cmd.Key)
+			if err != nil {
+				return redis.Answer{Kind: redis.Unsent, Err: err}
+			}
+			places[node] = append(places[node], i)
+		}
+		return a
 	}); ended.Err != nil {
 		for i := range answers {
 			answers[i] = ended
@@ -141,18 +171,25 @@ func (c *client) DoMulti(ctx context.Context, cs []redis.Command) []redis.Answer
 		return answers
 	}
 	var pipelines sync.WaitGroup
-	for _, places := range nodes {
+	for node, places := range places {
 		pipelines.Go(func() {
 			sent := make([]*goredis.Cmd, len(places))
-			ended := until(ctx, func() redis.Answer {
-				pipe := c.all.Pipeline()
-				for n, i := range places {
-					sent[n] = command(ctx, cs[i])
-					_ = pipe.Process(ctx, sent[n])
-				}
-				_, _ = pipe.Exec(ctx)
-				return redis.Answer{Kind: redis.Nil}
-			})
+			var ended redis.Answer
+			leave, err := enter(ctx, &c.pipelines, node, max(1, c.share/2))
+			if err != nil {
+				ended = redis.Answer{Kind: redis.Unsent, Err: err}
+			} else {
+				ended = until(ctx, func() (a redis.Answer) {
+					defer leave()
+					pipe := c.all.Pipeline()
+					for n, i := range places {
+						sent[n] = command(ctx, cs[i])
+						_ = pipe.Process(ctx, sent[n])
+					}
+					_, _ = pipe.Exec(ctx)
+					return a
+				})
+			}
 			for n, i := range places {
 				if answers[i] = ended; ended.Err == nil {
 					answers[i] = answerTo(sent[n])
@@ -164,22 +201,6 @@ func (c *client) DoMulti(ctx context.Context, cs []redis.Command) []redis.Answer
 	return answers
 }
 
-// byNode returns the places in cs of the commands for each node, as the client knows the cluster.
-func (c *client) byNode(ctx context.Context, cs []redis.Command) map[*goredis.Client][]int {
-	places := make(map[*goredis.Client][]int)
-	known := c.cluster != nil
-	for i, cmd := range cs {
-		var node *goredis.Client
-		if known && !cmd.NoKey {
-			var err error
-			node, err = c.cluster.MasterForKey(ctx, cmd.Key)
-			known = err == nil // else the pipeline of those without a node says why
-		}
-		places[node] = append(places[node], i)
-	}
-	return places
-}
-
 // Nodes implements redis.Client.
 func (c *client) Nodes(ctx context.Context) (map[string]redis.Client, error) {
 	if c.cluster == nil {
@@ -187,13 +208,18 @@ func (c *client) Nodes(ctx context.Context) (map[string]redis.Client, error) {
 	}
 	var mu sync.Mutex // guards all
 	all := make(map[string]redis.Client)
-	err := c.cluster.ForEachShard(ctx, func(_ context.Context, node *goredis.Client) error {
-		mu.Lock()
-		defer mu.Unlock()
-		all[node.Options().Addr] = &client{all: node, share: c.share}
-		return nil
+	ended := until(ctx, func() redis.Answer {
+		return redis.Answer{Err: c.cluster.ForEachShard(ctx, func(_ context.Context, node *goredis.Client) error {
+			mu.Lock()
+			defer mu.Unlock()
+			all[node.Options().Addr] = &client{all: node, share: c.share}
+			return nil
+		})}
 	})
-	return all, err
+	if ended.Err != nil {
+		return nil, stateError(ended.Err)
+	}
+	return all, nil
 }
 
 // until returns f's answer, or Failed when ctx ends before: go-redis does not notice that a context

@@ -2,6 +2,7 @@ package goredis_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -309,6 +310,79 @@ func testReadsWhileWritesArePaused(t *testing.T, o redis.UniversalOptions) {
 		}
 	}
 	ok(t, "CLIENT UNPAUSE", admin.Do(t.Context(), "CLIENT", "UNPAUSE").Err())
+}
+
+// Not found is the server's answer. A client that cannot load the cluster's state has none: go-redis
+// then returns redis.Nil, the error of a key that does not exist.
+func TestClusterWithoutAddresses(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	addresses := cluster.Option().InitAddress
+	was := insert(t, open[string](t, connect(t, &redis.UniversalOptions{Addrs: addresses}), slidingredis.Options{}), "k")
+	for _, n := range cluster.Nodes {
+		admin := connect(t, &redis.UniversalOptions{Addrs: []string{n.Addr}})
+		ok(t, "CONFIG SET", admin.Do(t.Context(), "CONFIG", "SET", "cluster-preferred-endpoint-type", "unknown-endpoint").Err())
+	}
+	d := open[string](t, connect(t, &redis.UniversalOptions{Addrs: addresses}), slidingredis.Options{})
+	all := calls(d, was)
+	all["Get"] = func(ctx context.Context) error { _, err := d.Get(ctx, "k"); return err }
+	all["GetMulti"] = func(ctx context.Context) error { _, err := d.GetMulti(ctx, []string{"k"}); return err }
+	all["Raw"] = func(ctx context.Context) error { _, err := d.Raw(ctx, "k"); return err }
+	all["Check"] = func(ctx context.Context) error { return d.Check(ctx, 0) }
+	for name, call := range all {
+		if err := call(t.Context()); err == nil || errors.Is(err, driver.ErrNotFound) || errors.Is(err, redis.Nil) ||
+			errors.Is(err, driver.ErrAmbiguous) || !strings.Contains(err.Error(), "addresses") {
+			t.Errorf("%s of a record that the client has no way to: %v; want an error that says so", name, err)
+		}
+	}
+}
+
+// A call ends with its context while the client loads the cluster's state from a node that is silent.
+func TestContextWhileTheStateLoads(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	ok(t, "Listen", err)
+	defer silent.Close()
+	address := silent.Addr().String()
+	d := open[string](t, connect(t, &redis.UniversalOptions{Addrs: []string{address, address}, DialTimeout: time.Hour, ReadTimeout: time.Hour}), slidingredis.Options{})
+	all := calls(d, driver.Meta{Life: driver.Life{CreatedAt: 1, ExpiresAt: driver.Floor(time.Now()).Add(time.Hour)}, Version: 1})
+	all["Get"] = func(ctx context.Context) error { _, err := d.Get(ctx, "k"); return err }
+	all["GetMulti"] = func(ctx context.Context) error { _, err := d.GetMulti(ctx, []string{"a", "b"}); return err }
+	all["Check"] = func(ctx context.Context) error { return d.Check(ctx, 0) }
+	all["Segments"] = func(ctx context.Context) error { _, err := d.Segments(ctx, 1); return err }
+	for name, call := range all {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		ended := make(chan error, 1)
+		go func() { ended <- call(ctx) }()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, driver.ErrAmbiguous) {
+				t.Errorf("%s: %v; want %v", name, err, context.DeadlineExceeded)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s does not return when its context ends", name)
+		}
+		cancel()
+	}
+}
+
+// A read asks for the server's time at the node that it reads from: another one may be silent.
+func TestGetBesideSilentNode(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	c := connect(t, &redis.UniversalOptions{Addrs: cluster.Option().InitAddress, ReadTimeout: time.Minute})
+	insert(t, open[string](t, c, slidingredis.Options{}), "k")
+	var silent *redistest.Server
+	for _, n := range cluster.Nodes {
+		if admin := connect(t, &redis.UniversalOptions{Addrs: []string{n.Addr}}); silent == nil && admin.Get(t.Context(), "k").Err() != nil {
+			silent = n
+			ok(t, "CLIENT PAUSE", admin.Do(t.Context(), "CLIENT", "PAUSE", "600000", "ALL").Err())
+		}
+	}
+	for range 30 { // each driver asks with its first read
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		_, err := open[string](t, c, slidingredis.Options{}).Get(ctx, "k")
+		ok(t, "Get beside a silent node", cmp.Or(err, ctx.Err()))
+		cancel()
+	}
+	ok(t, "SHUTDOWN", silent.Close())
 }
 
 func TestNewRefuses(t *testing.T) {
