@@ -101,9 +101,7 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 // Remove implements driver.Remover: one trip.
 func (d *Driver[T]) Remove(ctx context.Context, key string, was driver.Meta, now driver.Instant) error {
 	past := ""
-	if !was.Alive(now) {
-		return driver.ErrNotFound
-	} else if driver.Floor(d.Now())-now > longPast {
+	if was.Alive(now) && driver.Floor(d.Now())-now > longPast {
 		past = "1"
 	}
 	_, err := d.write(ctx, key, removeScript, decimal(now), metaText(was), past)

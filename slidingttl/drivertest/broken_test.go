@@ -615,6 +615,13 @@ var brokens = []broken{
 	{"removes whatever is there", "remove/changed", func(d *twisted) {
 		d.takesFor("remove", func(c *call, is driver.Meta) { c.Was = is })
 	}},
+	{"judges what the caller read", "remove/stale", func(d *twisted) {
+		d.on("remove", func(c *call) {
+			if c.Err = driver.ErrNotFound; c.Was.Alive(c.Now) {
+				d.do(c)
+			}
+		})
+	}},
 
 	// ReadTouch
 	{"reads, touches and does not say so", "readtouch/due", func(d *twisted) {

@@ -51,6 +51,16 @@ var removeCases = []testCase{{
 		t.conflict("Remove of the generation before", t.remove(t.key("c"), old.Meta), next.Meta)
 		t.stored("after that", t.key("c"), next)
 	},
+}, {
+	name:        "remove/stale",
+	explanation: "Remove must judge the stored record, not what the caller read: another may have touched it since. Otherwise its caller is told that a session has ended which lives on.",
+	run: func(t *trial) {
+		e := t.insert(t.key("a"), 1, t.life(time.Hour))
+		is := t.touched("Touch", t.key("a"), e, t.later(e.Life, 2*time.Hour))
+		t.advance(2 * time.Hour)
+		t.conflict("Remove of a touched record whose former expiry has passed", t.remove(t.key("a"), e.Meta), is.Meta)
+		t.stored("after that", t.key("a"), is)
+	},
 }}
 
 func (t *trial) remove(key string, was driver.Meta) error {
