@@ -88,8 +88,9 @@ func (d *core) trueExpiry(s *stored, k primaryKey, lives map[primaryKey]map[stri
 		return
 	}
 	if s.with(l); l.of(s) {
-		s.ExpiresAt = cmp.Or(l.expired, s.ExpiresAt)
-	} else if at, ok := l.former(s); ok {
+		return
+	}
+	if at, ok := l.former(s); ok {
 		s.ExpiresAt = cmp.Or(at, s.ExpiresAt)
 	} else {
 		s.unseen = d.unseen(fmt.Sprintf("must be read before the key has had %d lives more: its expiry is lost", mostFormer))

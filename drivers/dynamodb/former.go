@@ -1,7 +1,6 @@
 package dynamodb
 
 import (
-	"cmp"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -26,7 +25,7 @@ func (l *lifeItem) succeeds(c *condition, s *stored) (set []string) {
 	all := &types.AttributeValueMemberL{Value: []types.AttributeValue{&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
 		retainedGeneration: number(strconv.FormatUint(uint64(l.generation), 10)),
 		formerCreated:      seconds(l.CreatedAt),
-		retainedAt:         seconds(cmp.Or(l.expired, l.ExpiresAt)),
+		retainedAt:         seconds(l.ExpiresAt),
 	}}}}
 	if before, ok := l.item[formerName].(*types.AttributeValueMemberL); ok {
 		all.Value = append(all.Value, before.Value[:min(len(before.Value), mostFormer-1)]...)

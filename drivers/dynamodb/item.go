@@ -37,7 +37,7 @@ func (d *core) read(item map[string]types.AttributeValue) stored {
 	}
 	s.Version = marked(s.Version, format)
 	if s.heldUntil != 0 {
-		d.readApart(&s)
+		errs[3] = errors.Join(err, d.readApart(&s))
 	}
 	s.odd = errors.Join(errs[:]...)
 	return s

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -29,12 +30,17 @@ import (
 //   - A life item is written by compare-and-swap, for a generation that was read in the value's item
 //     after the life item, or whose end would have left a mark in the life item (doubt, ended).
 //   - Who deletes a value's item, or takes its generation away, first sets doubt in the life item. A
-//     touch that finds it reads the value's item too. A doubt lasts longer than any call.
-//   - Who moves a life from the life item to the value's item sets such a doubt too. A touch that finds
-//     it writes the value's item, with another generation and version: one of the two writes fails.
+//     touch that finds it reads the value's item too. A doubt lasts longer than any call, and its life
+//     item longer than the doubt.
+//   - Who moves a life from the life item to the value's item sets such a doubt too, marked. A touch that
+//     finds it writes the value's item, with another generation and version: one of the two writes fails.
+//     The mark goes when its time has passed, or by who set it: a doubt set over it has it as well.
 //   - Who begins a new life over a dead record first ends the old one's life item, for good.
-//   - An overwrite first writes the new expiry and version to the life item, then the value. In
-//     between the life item names a version that does not exist, and touches read the value's item.
+//   - An overwrite first announces its expiry and version in the life item, then writes the value. In
+//     between the life item names a version that does not exist, and touches read the value's item. A
+//     later expiry counts at once. An earlier one counts for the announced version alone, and beside
+//     it the life item has the one before, so that an overwrite which is refused ends no life.
+//     Another overwrite that finds such a one takes the generation away.
 //   - The value's item is held until after the expiry in the life item, and the life item for longer
 //     than the value's item. So no late deletion brings back an older expiry.
 //   - A read that gets a life item of a later generation than the value's reads both again, in order.
@@ -55,6 +61,8 @@ func generationOf(v driver.Version) generation {
 const (
 	retainedGeneration = "generation"       // in RetainedExpiry: the generation
 	lifeEnded          = "ended"            // in a life item's RetainedExpiry: a new life is about to begin; when this one expired
+	lifeBefore         = "before"           // there: the expiry of other versions than the life item's, if it is later
+	lifeAnnounced      = "announced"        // there: the system's time at which an overwrite announced the version, in microseconds
 	doubtName          = "slidingttl_doubt" // in a life item: the value's item may have been deleted
 
 	// doubtLasts is longer than any call takes until its last request has landed or never will.
@@ -75,7 +83,8 @@ type lifeItem struct {
 	heldUntil driver.Instant // of the value's item, when it was last read
 	ttl       driver.Instant // of this item
 	ended     bool
-	expired   driver.Instant // when it expired, if it is ended: at may be earlier
+	before    driver.Instant // the expiry while the value's item has another version; zero: the same
+	announced uint64         // when an overwrite announced version; zero: no overwrite did
 	doubt     uint64         // twice the system's time at which it was set, in microseconds, and 1 if moving
 }
 
@@ -93,13 +102,19 @@ func (l *lifeItem) parse(o *Options) (err error) {
 	if l.ttl, err = parseExpiry(o.Expiry, l.item[o.Expiry]); err != nil {
 		return err
 	}
-	if doubt, ok := l.item[doubtName]; ok {
-		if l.doubt = positive(doubt); l.doubt == 0 {
-			return odd(doubtName, doubt, "must be a positive whole Number")
+	instant := func(into *uint64, name string, in map[string]types.AttributeValue) error {
+		if av, ok := in[name]; ok {
+			if *into = positive(av); *into == 0 {
+				return odd(name, av, "must be a positive whole Number")
+			}
 		}
+		return nil
+	}
+	if err := instant(&l.doubt, doubtName, l.item); err != nil {
+		return err
 	}
 	retained := l.item[o.RetainedExpiry]
-	if retained == nil && l.item[o.CreatedAt] == nil {
+	if retained == nil && l.item[o.CreatedAt] == nil && l.item[o.Version] == nil && l.item[formerName] == nil {
 		return nil // it only has a doubt
 	}
 	m, ok := retained.(*types.AttributeValueMemberM)
@@ -108,14 +123,16 @@ func (l *lifeItem) parse(o *Options) (err error) {
 	}
 	g := m.Value[retainedGeneration]
 	l.generation, l.version = generation(positive(g)), plain(l.item[o.Version])
-	var errs [4]error
+	var errs [6]error
 	l.CreatedAt, _, errs[0] = parseCreated(o.CreatedAt, l.item[o.CreatedAt])
 	l.ExpiresAt, errs[1] = parseExpiry(retainedAt, m.Value[retainedAt])
 	l.heldUntil, errs[2] = parseExpiry(retainedTTL, m.Value[retainedTTL])
 	var expired types.AttributeValue
 	if expired, l.ended = m.Value[lifeEnded]; l.ended {
-		l.expired, errs[3] = parseExpiry(lifeEnded, expired)
+		l.ExpiresAt, errs[3] = parseExpiry(lifeEnded, expired)
 	}
+	l.before, errs[4] = parseExpiry(lifeBefore, m.Value[lifeBefore])
+	errs[5] = instant(&l.announced, lifeAnnounced, m.Value)
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
@@ -137,10 +154,13 @@ func positive(av types.AttributeValue) uint64 {
 
 func (l *lifeItem) exists() bool { return len(l.item) > 0 }
 
-// doubtful reports whether a deletion of the value's item may be under way.
-func (d *core) doubtful(l *lifeItem) bool {
-	return l.doubt != 0 && d.clock().Sub(time.UnixMicro(int64(l.doubt/2))).Abs() < d.doubtLasts
+// recent reports whether a call that began then may still be under way.
+func (d *core) recent(micros uint64) bool {
+	return micros != 0 && d.clock().Sub(time.UnixMicro(int64(micros))).Abs() < d.doubtLasts
 }
+
+// doubtful reports whether a deletion of the value's item may be under way.
+func (d *core) doubtful(l *lifeItem) bool { return d.recent(l.doubt / 2) }
 
 // moving reports whether a life may be about to move to the value's item, without a new generation.
 func (d *core) moving(l *lifeItem) bool { return l.doubt%2 == 1 && d.doubtful(l) }
@@ -164,21 +184,27 @@ func (l *lifeItem) exactly(o *Options) (c condition) {
 }
 
 // readApart reads from s what says that its life may be in Options.LifeTable.
-func (d *core) readApart(s *stored) {
+func (d *core) readApart(s *stored) error {
 	m, _ := s.retained.(*types.AttributeValueMemberM)
-	g, err := strconv.ParseUint(plain(m.Value[retainedGeneration]), 10, 64)
-	if err != nil || g == 0 || s.CreatedAt == 0 {
-		return
+	is, ok := m.Value[retainedGeneration]
+	if !ok || s.CreatedAt == 0 {
+		return nil
 	}
 	if d.opts.LifeTable == "" {
 		s.unseen = d.unseen("must be read with Options.LifeTable, where the record's life may be")
-		return
+		return nil
+	}
+	g, err := strconv.ParseUint(plain(is), 10, 64)
+	if err != nil || g == 0 {
+		s.unseen = odd(d.opts.RetainedExpiry+"."+retainedGeneration, is, "must be a positive whole Number")
+		return s.unseen
 	}
 	s.generation = generation(g)
 	s.Version |= apartBit
 	if s.Version&foreignVersion == 0 && generationOf(s.Version) == s.generation && s.heldUntil >= d.holdUntil(driver.Life{CreatedAt: s.CreatedAt}) {
 		s.Version |= heldLong
 	}
+	return nil
 }
 
 // unseen is the problem of a record whose life was not read.
@@ -189,14 +215,27 @@ func (d *core) unseen(rule string) error {
 // with sets the life of s to that in l, if l has it.
 func (s *stored) with(l lifeItem) {
 	s.life = l
-	if l.of(s) {
+	switch {
+	case !l.of(s):
+	case l.before != 0 && l.version != plain(versionOf(s.Version)):
+		s.ExpiresAt = l.before
+	default:
 		s.ExpiresAt = l.ExpiresAt
 	}
 }
 
+// ended reports whether a new life is about to begin over s, which is dead by any clock.
+func (s *stored) ended() bool { return s.life.ended && s.life.of(s) }
+
 // dead reports whether s is dead for every process from now on.
-func (s *stored) dead(now driver.Instant) bool {
-	return !s.Alive(now) || s.life.of(s) && s.life.ended
+func (s *stored) dead(now driver.Instant) bool { return !s.Alive(now) || s.ended() }
+
+// still is kit.Still of a write that needs was alive.
+func (s *stored) still(was driver.Meta, now driver.Instant) kit.Verdict {
+	if s.ended() {
+		return kit.Gone
+	}
+	return kit.Still(s.Meta, was, now)
 }
 
 // holdUntil returns until when a value's item is held whose life stands apart.
@@ -204,6 +243,9 @@ func (d *core) holdUntil(l driver.Life) driver.Instant {
 	o := &d.opts
 	return min(max(l.CreatedAt.Add(o.Hold), l.ExpiresAt.Add(o.Retain)).RoundUp(time.Second), latest)
 }
+
+// lifeTTL returns until when a life item is held whose value's item is held until then.
+func (d *core) lifeTTL(held driver.Instant) driver.Instant { return min(held.Add(d.lifeLasts), latest) }
 
 // writesApart reports whether a record of this life is written with its life apart.
 func (d *core) writesApart(l driver.Life) bool {

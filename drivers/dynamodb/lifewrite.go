@@ -58,8 +58,12 @@ func (d *core) touchApart(ctx context.Context, f *attempts, k primaryKey, was dr
 }
 
 // movedError says that a life item must not be written now, because another process is about to move
-// the life to the value's item, which is met.
-type movedError struct{ met stored }
+// the life to the value's item, which is met. Without marked it is about to write another version, to
+// which the life item gives an earlier expiry: an overwrite takes the generation away then.
+type movedError struct {
+	met    stored
+	marked bool
+}
 
 func (e *movedError) Error() string { return "the life moves to the value's item" }
 
@@ -80,7 +84,7 @@ func (d *core) adopt(ctx context.Context, f *attempts, k primaryKey, s stored, w
 		if found.Version == version {
 			return kit.Landed
 		}
-		return kit.Still(found.Meta, was, now)
+		return found.still(was, now)
 	})
 	return versionUnless(err, version), err
 }
@@ -96,7 +100,7 @@ func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driv
 	var l lifeItem
 	var refusal error
 	if g := generationOf(was.Version); was.Alive(now) && was.Version&foreignVersion == 0 {
-		item, err := d.moveUnseen(ctx, f, k, was, at, version, g)
+		item, err := d.moveUnseen(ctx, f, k, was, life, next, g)
 		if err == nil {
 			return g, nil
 		}
@@ -134,8 +138,9 @@ func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driv
 		case s.Meta != was || s.generation == 0:
 			return 0, f.Refused(ctx, kit.InTheWay, s.Meta, nil, refusal)
 		}
-		if d.moving(&l) {
-			return 0, &movedError{s}
+		announced := l.of(&s) && l.version != plain(versionOf(s.Version)) && d.recent(l.announced)
+		if d.moving(&l) || next != 0 && announced && l.before != 0 {
+			return 0, &movedError{s, d.moving(&l)}
 		}
 		if s.heldUntil < life.ExpiresAt.Add(d.opts.Retain) {
 			if held, err := d.holdLonger(ctx, f, k, &s, life); err != nil {
@@ -147,14 +152,28 @@ func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driv
 				continue
 			}
 		}
-		c := l.exactly(&d.opts)
-		set := []string{
-			"#x = " + c.set(":x", apartMap(at, s.heldUntil, s.generation)),
-			"#c = " + c.set(":c", text(s.CreatedAt.Time().Format(kit.RFC3339Milli))),
-			"#e = " + c.set(":e", seconds(max(l.ttl, min(s.heldUntil.Add(d.lifeLasts), latest)))),
-		}
+		c, x, held := l.exactly(&d.opts), apartMap(at, s.heldUntil, s.generation), s.heldUntil
 		// A version that an overwrite has announced stays: it may be about to write its value.
-		if next != 0 || !l.of(&s) || l.version == plain(versionOf(s.Version)) {
+		stays := next == 0 && announced
+		switch {
+		case next != 0:
+			held = max(held, d.holdUntil(life))
+			x.Value[lifeAnnounced] = d.announcing()
+			if at < was.ExpiresAt {
+				x.Value[lifeBefore] = seconds(was.ExpiresAt)
+			}
+		case stays:
+			x.Value[lifeAnnounced] = number(strconv.FormatUint(l.announced, 10))
+			if l.before != 0 && l.ExpiresAt < at { // which the announced version does not get
+				x.Value[retainedAt], x.Value[lifeBefore] = seconds(l.ExpiresAt), seconds(at)
+			}
+		}
+		set := []string{
+			"#x = " + c.set(":x", x),
+			"#c = " + c.set(":c", text(s.CreatedAt.Time().Format(kit.RFC3339Milli))),
+			"#e = " + c.set(":e", seconds(max(l.ttl, d.lifeTTL(held)))),
+		}
+		if !stays {
 			set = append(set, "#v = "+c.set(":v", versionOf(version)))
 		}
 		set = append(set, l.succeeds(&c, &s)...)
@@ -177,25 +196,60 @@ func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driv
 	return 0, f.Refused(ctx, kit.InTheWay, was, nil, refusal)
 }
 
+// announcing is the time of an announcement that is made now.
+func (d *core) announcing() types.AttributeValue {
+	return number(strconv.FormatInt(d.clock().UnixMicro(), 10))
+}
+
 // moveUnseen moves the life of was without a look at the value's item. That is safe if the life item
-// has exactly that life, or if there is none: the end of a generation leaves a mark there.
-func (d *core) moveUnseen(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, at driver.Instant, version driver.Version, g generation) (map[string]types.AttributeValue, error) {
+// has exactly that life, or if there is none: the end of a generation leaves a mark there. Where it is
+// known how long the value's item is held, or about to be, the life item is held longer.
+func (d *core) moveUnseen(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, next driver.Version, g generation) (map[string]types.AttributeValue, error) {
 	var c condition
+	at := life.ExpiresAt.RoundUp(time.Second)
 	needed := at.Add(d.opts.Retain)
 	held := d.holdUntil(driver.Life{CreatedAt: was.CreatedAt})
+	known := was.Version&heldLong != 0 && needed <= held
 	c.text = "#x.#at = " + c.set(":is_e", seconds(was.ExpiresAt)) +
 		" AND #x.#g = " + c.set(":g", number(strconv.FormatUint(uint64(g), 10))) +
 		" AND #c = " + c.set(":c", text(was.CreatedAt.Time().Format(kit.RFC3339Milli))) +
 		" AND #v = " + c.set(":is_v", versionOf(was.Version)) +
 		" AND #x.#ttl >= " + c.set(":needed", seconds(needed)) +
 		" AND attribute_not_exists(#x.#o) AND attribute_not_exists(#d)"
-	update := "SET #v = " + c.set(":v", versionOf(version)) + ", "
-	if was.Version&heldLong != 0 && needed <= held {
-		c.text = "attribute_not_exists(#k) OR " + c.text
-		update += "#x = " + c.set(":x", apartMap(at, held, g)) + ", #c = :c, #e = if_not_exists(#e, " + c.set(":e", seconds(min(held.Add(d.lifeLasts), latest))) + ")"
-	} else {
-		update += "#x.#at = " + c.set(":e", seconds(at))
+	least := d.lifeTTL(held)
+	if next != 0 {
+		least = d.lifeTTL(d.holdUntil(life))
 	}
+	if known || next != 0 {
+		c.text += " AND #e >= " + c.set(":least", seconds(least))
+	}
+	var set, remove []string
+	if known {
+		c.text = "attribute_not_exists(#k) OR " + c.text
+		x := apartMap(at, held, g)
+		if next != 0 {
+			x.Value[lifeAnnounced] = d.announcing()
+			if at < was.ExpiresAt {
+				x.Value[lifeBefore] = seconds(was.ExpiresAt)
+			}
+		}
+		set = []string{"#x = " + c.set(":x", x), "#c = :c", "#e = if_not_exists(#e, :least)"}
+	} else {
+		set = []string{"#x.#at = " + c.set(":e", seconds(at))}
+		if next != 0 {
+			set = append(set, "#x.#n = "+c.set(":a", d.announcing()))
+		}
+		if next != 0 && at < was.ExpiresAt {
+			set = append(set, "#x.#p = :is_e")
+		} else {
+			remove = []string{"#x.#p"}
+		}
+	}
+	version := next
+	if next == 0 {
+		version = was.Version
+	}
+	update := updateOf(append(set, "#v = "+c.set(":v", versionOf(version))), remove)
 	return d.updateLife(ctx, f, k, c, update)
 }
 
@@ -234,15 +288,14 @@ func (d *core) markTTL(l driver.Life) driver.Instant {
 }
 
 // doubt sets a doubt in the life item of was, whose value's item is about to be deleted or, with moving,
-// to get another life.
+// to get another life. A removal does not mind that the life has been ended already.
 func (d *core) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, moving bool, now driver.Instant) (doubtMark, error) {
 	m := doubtMark{id: d.newDoubt()}
 	if moving {
 		m.id++
 	}
-	id := number(strconv.FormatUint(m.id, 10))
-	send := func(c condition) (lifeItem, error) {
-		update := "SET #d = " + c.set(":d", id) + ", #e = if_not_exists(#e, " + c.set(":e", seconds(d.markTTL(was.Life))) + ")"
+	send := func(c condition, ttl string) (lifeItem, error) {
+		update := "SET #d = " + c.set(":d", number(strconv.FormatUint(m.id, 10))) + ", #e = " + ttl
 		found, err := d.updateLife(ctx, f, k, c, update)
 		l, odd := d.readLife(found)
 		return l, cmp.Or(odd, err)
@@ -253,9 +306,9 @@ func (d *core) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.
 		var c condition
 		c.text = "attribute_not_exists(#k) OR #x.#at = " + c.set(":is_e", seconds(was.ExpiresAt)) +
 			" AND #c = " + c.set(":c", text(was.CreatedAt.Time().Format(kit.RFC3339Milli))) +
-			" AND #v = " + c.set(":is_v", versionOf(was.Version)) + " AND attribute_not_exists(#x.#o)"
-		if l, err = send(c); err == nil {
-			m.before, m.atValue = l.doubt != 0, l.generation == 0
+			" AND #v = " + c.set(":is_v", versionOf(was.Version)) + " AND attribute_not_exists(#x.#o) AND attribute_not_exists(#d)"
+		if l, err = send(c, "if_not_exists(#e, "+c.set(":e", seconds(d.markTTL(was.Life)))+")"); err == nil {
+			m.atValue = l.generation == 0
 			return m, nil
 		}
 	} else if l, err = d.lifeOf(ctx, k); err != nil {
@@ -273,7 +326,7 @@ func (d *core) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.
 		switch {
 		case odd != nil:
 			return m, f.Failed(ctx, odd)
-		case len(item) == 0 || s.odd == nil && s.dead(now):
+		case len(item) == 0 || s.odd == nil && (!s.Alive(now) || moving && s.ended()):
 			return m, f.Refused(ctx, kit.Gone, driver.Meta{}, nil, err)
 		case s.odd != nil:
 			return m, f.Refused(ctx, kit.Unreadable, s.Meta, s.odd, err)
@@ -281,7 +334,11 @@ func (d *core) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.
 			return m, f.Refused(ctx, kit.InTheWay, s.Meta, nil, err)
 		}
 		m.before, m.atValue = l.doubt != 0, !l.of(&s)
-		if l, err = send(l.exactly(&d.opts)); err == nil {
+		if d.moving(&l) {
+			m.id |= 1
+		}
+		c := l.exactly(&d.opts)
+		if l, err = send(c, c.set(":e", seconds(max(l.ttl, d.markTTL(was.Life))))); err == nil {
 			return m, nil
 		}
 	}
@@ -299,32 +356,43 @@ func (d *core) undoubt(ctx context.Context, f *attempts, k primaryKey, m doubtMa
 	_, _ = d.updateLife(ctx, f, k, c, "REMOVE #d")
 }
 
-// doubtAny sets a doubt in the life item, whatever the record is.
+// doubtAny sets a doubt in the life item, whatever the record is. Of a life item that cannot be read
+// nothing else is left: its record is about to go.
 func (d *core) doubtAny(ctx context.Context, f *attempts, k primaryKey) error {
-	id := number(strconv.FormatUint(d.newDoubt(), 10))
+	id, ttl := d.newDoubt(), d.markTTL(driver.Life{})
+	var remove []string
 	var c condition
-	c.text = "attribute_not_exists(#e) OR #e <= " + c.set(":e", seconds(d.markTTL(driver.Life{})))
-	_, err := d.updateLife(ctx, f, k, c, "SET #d = "+c.set(":d", id)+", #e = :e")
-	if _, refused := refused(err); refused { // it is held longer already
-		c = condition{text: "attribute_exists(#k)"}
-		_, err = d.updateLife(ctx, f, k, c, "SET #d = "+c.set(":d", id))
+	c.text = "attribute_not_exists(#d) AND (attribute_not_exists(#e) OR #e <= " + c.set(":e", seconds(ttl)) + ")"
+	for sends := 1; ; sends++ {
+		set := []string{"#d = " + c.set(":d", number(strconv.FormatUint(id, 10))), "#e = :e"}
+		found, err := d.updateLife(ctx, f, k, c, updateOf(set, remove))
+		if err == nil {
+			return nil
+		}
+		if _, refused := refused(err); !refused || sends == maxSends {
+			return f.Failed(ctx, failed(err))
+		}
+		l, odd := d.readLife(found)
+		remove = nil
+		if odd != nil {
+			remove = []string{"#x", "#c", "#v", "#b"}
+		}
+		if odd != nil || d.moving(&l) {
+			id |= 1
+		}
+		c = l.exactly(&d.opts)
+		c.set(":e", seconds(max(l.ttl, ttl)))
 	}
-	if err != nil {
-		return f.Failed(ctx, failed(err))
-	}
-	return nil
 }
 
 // end ends the life of s, a dead record over which a new life is about to begin. It reports false if
 // the life item is not the one of s any more.
-func (d *core) end(ctx context.Context, k primaryKey, s *stored, now driver.Instant) (bool, error) {
+func (d *core) end(ctx context.Context, k primaryKey, s *stored) (bool, error) {
 	l := &s.life
-	if l.of(s) && l.ended {
+	if s.ended() {
 		return true, nil
 	}
-	// It is dead to processes whose clocks are behind too.
-	at := max(min(s.ExpiresAt, (now.Add(-d.opts.MaxSkew)-999).RoundUp(time.Second)), longPast)
-	x := apartMap(at, s.heldUntil, s.generation)
+	x := apartMap(s.ExpiresAt, s.heldUntil, s.generation)
 	x.Value[lifeEnded] = seconds(s.ExpiresAt)
 	c := l.exactly(&d.opts)
 	f := attempts{Attempts: kit.Attempts{Named: true}}
@@ -332,7 +400,7 @@ func (d *core) end(ctx context.Context, k primaryKey, s *stored, now driver.Inst
 		"#x = "+c.set(":x", x),
 		"#c = "+c.set(":c", text(s.CreatedAt.Time().Format(kit.RFC3339Milli))),
 		"#v = "+c.set(":v", versionOf(s.Version)),
-		"#e = "+c.set(":e", seconds(max(l.ttl, min(s.heldUntil.Add(d.lifeLasts), latest)))))
+		"#e = "+c.set(":e", seconds(max(l.ttl, d.lifeTTL(s.heldUntil)))))
 	found, err := d.updateLife(ctx, &f, k, c, updateOf(set, nil))
 	if err == nil {
 		return true, nil
@@ -378,12 +446,16 @@ func (d *Driver[T]) replaceApart(ctx context.Context, f *attempts, key string, v
 			if put, version, err = d.put(key, v, life, d.format(was, life), 0); err != nil {
 				return 0, err
 			}
-			same = false
+			if same = false; !moved.marked {
+				if m, err = d.doubt(ctx, f, k, was, true, now); err != nil {
+					return 0, err
+				}
+				atValue = m.atValue
+			}
 		case err != nil:
 			return 0, err
 		default:
-			is.Life = life
-			is.ExpiresAt = life.ExpiresAt.RoundUp(time.Second)
+			is.ExpiresAt = max(was.ExpiresAt, life.ExpiresAt.RoundUp(time.Second))
 		}
 	} else {
 		if m, err = d.doubt(ctx, f, k, was, true, now); err != nil {
@@ -402,7 +474,7 @@ func (d *Driver[T]) replaceApart(ctx context.Context, f *attempts, key string, v
 			c = over(found, was, now)
 			if same && found.heldUntil > d.holdUntil(life) { // which no write moves back
 				put.Item[d.opts.Expiry] = seconds(found.heldUntil)
-				put.Item[d.opts.RetainedExpiry] = apartMap(is.ExpiresAt, found.heldUntil, g)
+				put.Item[d.opts.RetainedExpiry] = apartMap(life.ExpiresAt.RoundUp(time.Second), found.heldUntil, g)
 			}
 		}
 		return d.sendPut(ctx, f, put, c)
@@ -410,7 +482,7 @@ func (d *Driver[T]) replaceApart(ctx context.Context, f *attempts, key string, v
 		if found.Version&^(apartBit|heldLong) == version&^(apartBit|heldLong) {
 			return kit.Landed
 		}
-		return kit.Still(found.Meta, is, now)
+		return found.still(is, now)
 	})
 	if err != nil && m.id != 0 {
 		d.undoubt(ctx, f, k, m)
@@ -448,7 +520,7 @@ func (d *core) touchValue(ctx context.Context, f *attempts, k primaryKey, was dr
 		case f.Unsure() && found.Meta == driver.Meta{Life: life, Version: version}:
 			return kit.Landed
 		}
-		return kit.Still(found.Meta, was, now)
+		return found.still(was, now)
 	})
 	if err != nil {
 		d.undoubt(ctx, f, k, m)

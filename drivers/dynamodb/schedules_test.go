@@ -70,6 +70,7 @@ const (
 	upsert
 	upsertKnown // over what this process remembers
 	update
+	shorten // an overwrite that brings an earlier expiry with it, of what was just read
 	touch
 	lower // a touch to an earlier expiry, of what was just read
 	remove
@@ -78,7 +79,7 @@ const (
 	kinds
 )
 
-var kindNames = [kinds]string{"Get", "StaleGet", "GetTouch", "Insert", "Upsert", "UpsertKnown", "Update", "Touch", "Lower", "Delete", "Remove", "Retire"}
+var kindNames = [kinds]string{"Get", "StaleGet", "GetTouch", "Insert", "Upsert", "UpsertKnown", "Update", "Shorten", "Touch", "Lower", "Delete", "Remove", "Retire"}
 
 // known is what a process remembers of a record.
 type known struct {
@@ -176,10 +177,14 @@ type settings struct {
 	calls, ticks, faults int
 	skew                 int8 // of the second process's clock
 	stale                bool // eventually consistent reads may be one write behind
+	refuses              bool // a fault may be a refusal of a write, too
 	hold                 int
+	longer               int // what the second process has in place of hold; 0: the same
+	lifeLasts            int // 0: 3
 	menu                 []kind
-	mixed                bool // the second process writes lives to the values' table
-	distinct             bool // no two lives begin in one millisecond
+	menus                [2][]kind // of each process, in place of menu
+	mixed                bool      // the second process writes lives to the values' table
+	distinct             bool      // no two lives begin in one millisecond
 }
 
 type step struct {
@@ -217,11 +222,15 @@ func newExplorer(t testing.TB, s settings) *explorer {
 	}
 	x.client = &toyClient{items: x.items}
 	for i := range x.drivers {
-		d, err := New[attrs](x.client, toyValues, &Options{LifeTable: toyLives, Hold: time.Duration(s.hold) * time.Second, MaxSkew: time.Second, LifeInValue: s.mixed && i == 1})
+		hold := s.hold
+		if i == 1 {
+			hold = cmp.Or(s.longer, hold)
+		}
+		d, err := New[attrs](x.client, toyValues, &Options{LifeTable: toyLives, Hold: time.Duration(hold) * time.Second, MaxSkew: time.Second, LifeInValue: s.mixed && i == 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.doubtLasts, d.lifeLasts = 3*time.Second, 3*time.Second
+		d.doubtLasts, d.lifeLasts = 3*time.Second, time.Duration(cmp.Or(s.lifeLasts, 3))*time.Second
 		x.drivers[i] = d
 	}
 	return x
@@ -479,6 +488,26 @@ func play(d *Driver[attrs], op call) ending {
 			}
 		}
 		return ending{v: gaveUp}
+	case shorten:
+		e, err := d.Latest(ctx, toyKey)
+		if err != nil {
+			return failureOf(err)
+		}
+		life := driver.Life{CreatedAt: e.CreatedAt, ExpiresAt: instant(op.now + 1)}
+		switch {
+		case !e.Alive(now):
+			return ending{v: none}
+		case e.CreatedAt == 0 || e.ExpiresAt <= life.ExpiresAt:
+			return ending{v: gaveUp}
+		}
+		version, err := d.Replace(ctx, toyKey, valueOf(op.id), e.Meta, life, now)
+		switch {
+		case errors.Is(err, driver.ErrConflict) || errors.Is(err, driver.ErrNotFound):
+			return ending{v: gaveUp}
+		case err != nil:
+			return failureOf(err)
+		}
+		return wrote(driver.Meta{Life: life, Version: version}, idOf(e.Value))
 	case touch:
 		out := touched(op.m)
 		if life := kept(op.m.meta.Life); life == op.m.meta.Life {
@@ -598,6 +627,15 @@ func allowed(a abstract, o pending, t int8) (all []effect) {
 		if dead {
 			add(a, none)
 		}
+	case shorten:
+		if alive && a.c != 0 && a.e > o.now+1 {
+			n := a
+			n.e, n.val = o.now+1, o.id
+			told(n, a.val)
+		}
+		if dead {
+			add(a, none)
+		}
 	case touch:
 		if same {
 			n := kept()
@@ -662,14 +700,22 @@ func (x *explorer) expand(set int, t int8) int {
 	for _, c := range cfg {
 		seen[c] = true
 	}
-	add := func(n configuration, was abstract) {
+	add := func(n configuration, was abstract, by kind) {
 		if x.stale && n.a != was && !slices.Contains(n.seen[:], was) {
 			n.seen[2], n.seen[1], n.seen[0] = n.seen[1], n.seen[0], was
 		}
 		// A read may return a value with a later expiry of the same generation.
 		for p := range n.p {
-			if d := &n.p[p]; d.done && d.gen != 0 && n.a.exists && d.gen == n.a.gen {
+			d := &n.p[p]
+			if d.done && d.gen != 0 && n.a.exists && d.gen == n.a.gen {
 				d.e = max(d.e, n.a.e)
+			}
+			// One beside an overwrite may have the expiry before it.
+			if by == shorten && d.on && !d.done && was.exists && (d.kind == get || d.kind == staleGet) {
+				if d.gen != was.gen {
+					d.gen, d.e = was.gen, 0
+				}
+				d.e = max(d.e, was.e)
 			}
 		}
 		if !seen[n] {
@@ -695,17 +741,22 @@ func (x *explorer) expand(set int, t int8) int {
 			if inserts && was.exists && was.e <= t+skew {
 				n := cfg[i]
 				n.a = abstract{}
-				add(n, was)
+				add(n, was, pd.kind)
 			}
 			// An overwrite may touch the record before it writes the value.
 			if (pd.kind == upsert || pd.kind == upsertKnown || pd.kind == update) && was.exists && was.c != 0 && was.e > pd.now && was.e < pd.now+idle {
 				n := cfg[i]
 				n.a.e = pd.now + idle
-				add(n, was)
+				add(n, was, pd.kind)
 			}
 			from := []abstract{was}
 			if pd.kind == staleGet {
 				from = append(from, cfg[i].seen[:]...)
+			}
+			if pd.gen != 0 && pd.gen == was.gen && pd.e > was.e { // a read beside an overwrite
+				a := was
+				a.e = pd.e
+				from = append(from, a)
 			}
 			for j, a := range from {
 				for _, e := range allowed(a, pd, t+skew) {
@@ -713,8 +764,11 @@ func (x *explorer) expand(set int, t int8) int {
 					if j == 0 {
 						n.a = e.a
 					}
-					q := &n.p[p]
+					q, before := &n.p[p], pd
 					q.done, q.v, q.val, q.c, q.e, q.b, q.gen = true, e.o.v, e.o.val, e.o.c, e.o.e, e.o.base, e.o.m.gen
+					if before.gen == q.gen {
+						q.e = max(q.e, before.e)
+					}
 					if j > 0 { // with any expiry that the record had since
 						for _, s := range append(from[:1:1], from[1:]...) {
 							if s.exists && s.gen == q.gen {
@@ -725,7 +779,7 @@ func (x *explorer) expand(set int, t int8) int {
 					if p == 2 {
 						n.p[p] = pending{}
 					}
-					add(n, was)
+					add(n, was, pd.kind)
 				}
 			}
 		}
@@ -889,13 +943,17 @@ func (x *explorer) advance(s state, p int, push func(state, string)) (violation 
 		if int(is.calls) >= x.calls {
 			return ""
 		}
-		for _, k := range x.menu {
+		menu := x.menu
+		if menu == nil {
+			menu = x.menus[p]
+		}
+		for _, k := range menu {
 			remembers := k == touch || k == removeEntry || k == lower || k == upsertKnown
 			if remembers && is.memory.meta == (driver.Meta{}) {
 				continue
 			}
 			for _, lifeFirst := range []bool{false, true} {
-				if lifeFirst && k != get && k != staleGet && k != keep && k != update && k != retire {
+				if lifeFirst && k != get && k != staleGet && k != keep && k != update && k != shorten && k != retire {
 					continue
 				}
 				n := s
@@ -999,6 +1057,11 @@ func (x *explorer) advance(s state, p int, push func(state, string)) (violation 
 		}
 		answer(n, lost, fmt.Sprint(what, ": no answer, landed: ", lands))
 	}
+	if x.refuses {
+		n := s
+		n.faults++
+		answer(n, result{refused: true, now: s.t + skew}, what+": refused")
+	}
 	return ""
 }
 
@@ -1036,6 +1099,12 @@ var starts = []start{
 		x.run(items, call{kind: remove, id: 2, now: 2})
 		return abstract{}, m
 	}},
+	{"after an old life", 1, func(x *explorer, items *[2]int) (abstract, known) { // whose life item is still there
+		m := x.run(items, call{kind: insert, id: 2, now: -8, distinct: x.distinct}).m
+		x.run(items, call{kind: touch, id: 3, now: -7, m: m})
+		items[0] = 0
+		return abstract{true, 1, 1, 3, 1}, born(x, items, 1)
+	}},
 	{"in the value", 1, func(x *explorer, items *[2]int) (abstract, known) {
 		x.drivers[0].opts.LifeInValue = true
 		defer func() {
@@ -1053,7 +1122,8 @@ func schedules(t testing.TB, s settings, from string, broken ...func(*explorer))
 		if from != "" && b.name != from {
 			continue
 		}
-		s.distinct = s.mixed || b.name == "in the value" // a life that changes its table draws its generation anew
+		// A life that changes its table draws its generation anew, and so may one that two overwrites shorten.
+		s.distinct = s.mixed || b.name == "in the value" || slices.Contains(slices.Concat(s.menu, s.menus[0], s.menus[1]), shorten)
 		x := newExplorer(t, s)
 		for _, b := range broken {
 			b(x)
@@ -1077,7 +1147,7 @@ func schedules(t testing.TB, s settings, from string, broken ...func(*explorer))
 
 func all() (menu []kind) {
 	for k := range kinds {
-		if k != staleGet {
+		if k != staleGet && k != shorten {
 			menu = append(menu, k)
 		}
 	}
@@ -1098,6 +1168,9 @@ var gateParts = []part{
 	{"of another program", settings{calls: 1, faults: 1, hold: 3, menu: all()}, "of another program"},
 	{"lives in the value, too", settings{calls: 1, faults: 1, hold: 3, mixed: true, menu: all()}, "live, never touched"},
 	{"stale reads", settings{calls: 2, hold: 3, stale: true, menu: []kind{staleGet, touch, retire, insert}}, "live, touched"},
+	{"an overwrite that shortens", settings{calls: 2, ticks: 1, faults: 1, refuses: true, hold: 3, menus: [2][]kind{{shorten, get}, {touch}}}, "live, touched"},
+	{"a deletion that is cut off beside a life that moves", settings{calls: 2, faults: 1, hold: 3, mixed: true, menus: [2][]kind{{remove, retire}, {update, lower, get}}}, "live, touched"},
+	{"a life that moves after an old one", settings{calls: 2, hold: 3, mixed: true, menus: [2][]kind{{lower, get}, {update}}}, "after an old life"},
 	{"a short hold", settings{calls: 2, ticks: 2, hold: 1, menu: []kind{get, keep}}, "live, never touched"},
 }
 

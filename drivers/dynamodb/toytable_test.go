@@ -34,11 +34,12 @@ type access struct {
 
 // result is what an access has returned.
 type result struct {
-	item   int  // the item before; index in items
-	ok     bool // the condition held
-	lost   bool // no answer came
-	unsure bool // an attempt before this one was not answered
-	now    int8 // the process's clock afterwards
+	item    int  // the item before; index in items
+	ok      bool // the condition held
+	lost    bool // no answer came
+	refused bool // the table did not take the write
+	unsure  bool // an attempt before this one was not answered
+	now     int8 // the process's clock afterwards
 }
 
 var errLostAnswer = errors.New("no answer came")
@@ -137,6 +138,8 @@ func (c *toyClient) write(ctx context.Context, table string, condition *string, 
 	switch {
 	case r.lost:
 		return nil, errLostAnswer
+	case r.refused:
+		return nil, &types.ProvisionedThroughputExceededException{}
 	case !r.ok:
 		return nil, &types.ConditionalCheckFailedException{Item: was}
 	}

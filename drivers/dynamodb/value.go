@@ -103,6 +103,9 @@ func (d *Driver[T]) entry(item map[string]types.AttributeValue, s stored) (drive
 	if s.odd != nil {
 		return driver.Entry[T]{}, s.odd
 	}
+	if s.ended() {
+		return driver.Entry[T]{}, driver.ErrNotFound
+	}
 	v, err := d.decode(item)
 	if err != nil {
 		return driver.Entry[T]{}, d.misshapen(item, err)

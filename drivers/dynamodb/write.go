@@ -81,7 +81,7 @@ func (d *core) insert(ctx context.Context, f *attempts, k primaryKey, put *dynam
 			}
 			c.text = "attribute_not_exists(#k) OR " + dead
 		case found.generation != 0:
-			if ended, err := d.end(ctx, k, found, now); err != nil {
+			if ended, err := d.end(ctx, k, found); err != nil {
 				return err
 			} else if !ended {
 				return d.met(ctx, k)
@@ -101,6 +101,8 @@ func (d *core) insert(ctx context.Context, f *attempts, k primaryKey, put *dynam
 		switch {
 		case found.Version == version:
 			return kit.Landed // a proxy sent it twice
+		case found.odd != nil && found.unseen != nil:
+			return kit.Unreadable
 		case !found.dead(now):
 			return kit.InTheWay
 		}

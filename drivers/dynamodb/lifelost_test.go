@@ -1,0 +1,263 @@
+package dynamodb
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// refuse answers each request of that kind as denied.
+func refuse(op string) fault {
+	return func(is string, req *request, send sender) (*response, error) {
+		if is == op {
+			return failure(req, 400, "AccessDeniedException"), nil
+		}
+		return send()
+	}
+}
+
+// An overwrite that the store refuses leaves the record its life, also where the policy depends on the value.
+func TestLifeTableRefusedOverwrite(t *testing.T) {
+	of := func(v session) slidingttl.Policy {
+		p := slidingttl.Policy{IdleGrace: 10 * time.Hour, MaxLifetime: 24 * time.Hour}
+		if v.User == "guest" {
+			p.IdleGrace = 10 * time.Minute
+		}
+		return p
+	}
+	large := session{User: "guest", Note: strings.Repeat("x", 401<<10)}
+	for name, write := range map[string]func(*slidingttl.Store[session], *wire) error{
+		"Update": func(s *slidingttl.Store[session], _ *wire) error {
+			_, err := s.Update(t.Context(), "k", func(session) (session, error) { return large, nil })
+			return err
+		},
+		"Upsert": func(s *slidingttl.Store[session], _ *wire) error { return s.Upsert(t.Context(), "k", large) },
+		"Upsert, denied": func(s *slidingttl.Store[session], w *wire) error {
+			w.between(refuse("PutItem"))
+			return s.Upsert(t.Context(), "k", session{User: "guest"})
+		},
+	} {
+		tbl, clock := open[session](t, apartly()), handsAt(base)
+		s := openStore(t, tbl.Driver, of(session{}), slidingttl.Options[session]{Now: clock.Now, PolicyOf: of})
+		if err := s.Insert(t.Context(), "k", session{User: "member"}); err != nil {
+			t.Fatal(err)
+		}
+		clock.forward(time.Minute)
+		if _, err := s.Get(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		if err := write(s, tbl.wire); !errors.Is(err, driver.ErrInvalid) && !errors.Is(err, driver.ErrRefused) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		tbl.wire.reset()
+		if e := tbl.mustGet(t, "k"); e.ExpiresAt != base.Add(time.Minute+10*time.Hour) {
+			t.Errorf("%s, refused: the record expires after %v", name, e.ExpiresAt.Sub(base))
+		}
+		// What comes after is not held up.
+		if err := s.Upsert(t.Context(), "k", session{User: "guest"}); err != nil {
+			t.Fatal(err)
+		}
+		if e := tbl.mustGet(t, "k"); e.Value.User != "guest" || e.ExpiresAt > base.Add(20*time.Minute) && e.ExpiresAt != base.Add(time.Minute+10*time.Hour) {
+			t.Errorf("%s: then %+v", name, e)
+		}
+	}
+	// A conflict shortens nothing either.
+	tbl := open[session](t, apartly())
+	m, item := tbl.touchedForAnHour(t, "k", session{})
+	item[versionName] = number("77")
+	tbl.put(t, "k", item)
+	if _, err := tbl.Replace(t.Context(), "k", session{User: "eve"}, m, lasting(10*time.Minute), base); !errors.Is(err, driver.ErrConflict) {
+		t.Fatal(err)
+	}
+	if e := tbl.mustGet(t, "k"); e.ExpiresAt != m.ExpiresAt {
+		t.Errorf("after a conflict it expires after %v", e.ExpiresAt.Sub(base))
+	}
+}
+
+// After an overwrite that failed, and after another program changed the version, a touch costs one
+// request again: at the latest when no overwrite can be under way any more.
+func TestLifeTableVersionTaken(t *testing.T) {
+	tbl := open[session](t, apartly())
+	m, item := tbl.touchedForAnHour(t, "other", session{})
+	item[versionName] = number(plain(item[versionName])[:15] + "7")
+	tbl.put(t, "other", item)
+	m = tbl.mustGet(t, "other").Meta
+	looked := []string{"UpdateItem", "GetItem", "UpdateItem"}
+	tbl.wire.reset()
+	for i, want := range [][]string{looked, {"UpdateItem"}} {
+		m = tbl.mustTouch(t, "other", m, lasting(time.Duration(i+2)*time.Hour), base)
+		tbl.wire.want(t, "a touch after another program's version", want...)
+	}
+	m, _ = tbl.touchedForAnHour(t, "k", session{})
+	if _, err := tbl.Replace(t.Context(), "k", session{User: strings.Repeat("x", 410<<10)}, m, m.Life, base); !errors.Is(err, driver.ErrInvalid) {
+		t.Fatal(err)
+	}
+	tbl.wire.reset()
+	m = tbl.mustTouch(t, "k", m, lasting(2*time.Hour), base)
+	tbl.wire.want(t, "a touch while the overwrite may land", looked...)
+	tbl.clock = func() time.Time { return time.Now().Add(doubtLasts + time.Minute) }
+	for i, want := range [][]string{looked, {"UpdateItem"}} {
+		m = tbl.mustTouch(t, "k", m, lasting(time.Duration(i+3)*time.Hour), base)
+		tbl.wire.want(t, "a touch after that", want...)
+	}
+	tbl.wantMeta(t, "at last", "k", m)
+}
+
+// A process moves a life to the value's item, and a deletion of another one fails in between. A third one's
+// touch is not lost.
+func TestLifeTableMovingMarkStays(t *testing.T) {
+	for _, by := range []string{"Delete", "Remove"} {
+		tbl := open[session](t, apartly())
+		m, _ := tbl.touchedForAnHour(t, "k", session{})
+		a, c := tbl.like(t, inValue), tbl.like(t, func(*Options) {})
+		c.Driver.client = tbl.client
+		begun := false
+		var touched error
+		var version driver.Version
+		tbl.wire.between(func(op string, req *request, send sender) (*response, error) {
+			if op == "DeleteItem" {
+				return failure(req, 400, "AccessDeniedException"), nil
+			}
+			if resp, err := send(); op != "UpdateItem" || begun {
+				return resp, err
+			} else { // the doubt is set
+				begun = true
+				b := tbl.like(t, func(*Options) {})
+				is := b.Delete(t.Context(), "k")
+				if by == "Remove" {
+					is = b.Remove(t.Context(), "k", m, base)
+				}
+				if !errors.Is(is, driver.ErrRefused) {
+					t.Errorf("%s: %v", by, is)
+				}
+				version, touched = c.Touch(t.Context(), "k", m, lasting(3*time.Hour), base)
+				return resp, err
+			}
+		})
+		_, err := a.Touch(t.Context(), "k", m, lasting(2*time.Hour), base)
+		if touched != nil || !errors.Is(err, driver.ErrConflict) {
+			t.Errorf("beside %s: the touch of the life table: %v; the one of the value: %v", by, touched, err)
+		}
+		c.wantMeta(t, "beside "+by, "k", driver.Meta{Life: lasting(3 * time.Hour), Version: version})
+	}
+}
+
+// Where Hold was made longer, the life item is held longer than the value's item nevertheless.
+func TestLifeTableHoldMadeLonger(t *testing.T) {
+	const day = 24 * time.Hour
+	tbl := open[session](t, &Options{LifeTable: "of its own", Hold: 7 * day})
+	longer := tbl.like(t, func(o *Options) { o.Hold = 30 * day })
+	m := tbl.mustInsert(t, "k", session{}, lasting(day), base)
+	m = tbl.mustTouch(t, "k", m, lasting(2*day), base)
+	m = longer.mustGet(t, "k").Meta
+	version, err := longer.Replace(t.Context(), "k", session{User: "two"}, m, lasting(3*day), base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	longer.mustTouch(t, "k", driver.Meta{Life: lasting(3 * day), Version: version}, lasting(4*day), base)
+	held, _ := parseExpiry("ttl", tbl.raw(t, "k")["ttl"])
+	if ttl, _ := parseExpiry("ttl", tbl.lifeItemOf(t, "k")["ttl"]); ttl < held.Add(lifeLasts) {
+		t.Errorf("the life item is held until day %v, the value's until day %v", ttl.Sub(base)/day, held.Sub(base)/day)
+	}
+}
+
+// A doubt in the life item of an earlier life, which DynamoDB may remove at any time, is held as any other.
+func TestLifeTableDoubtIsHeld(t *testing.T) {
+	tbl := open[session](t, apartly())
+	tbl.touchedForAnHour(t, "k", session{})
+	tbl.removeItem(t, tbl.Driver.table, "k")
+	born := base.Add(16 * 24 * time.Hour)
+	life := driver.Life{CreatedAt: born, ExpiresAt: born.Add(time.Hour)}
+	m := tbl.mustInsert(t, "k", session{}, life, born)
+	life.ExpiresAt = born.Add(2 * time.Hour)
+	tbl.like(t, inValue).mustTouch(t, "k", m, life, born)
+	if ttl, _ := parseExpiry("ttl", tbl.lifeItemOf(t, "k")["ttl"]); ttl < born.Add(doubtLasts) {
+		t.Errorf("the doubt is held for %v", ttl.Sub(born))
+	}
+}
+
+// An Insert that fails after it has ended a dead record's life: the record has one date for all, and can be
+// removed.
+func TestLifeTableEnded(t *testing.T) {
+	o := apartly()
+	o.MaxSkew = time.Minute
+	tbl := open[session](t, o)
+	_, image := tbl.touchedForAnHour(t, "k", session{})
+	now, puts := base.Add(time.Hour), 0
+	tbl.wire.between(func(op string, req *request, send sender) (*response, error) {
+		if op == "PutItem" {
+			if puts++; puts == 2 {
+				return failure(req, 400, "AccessDeniedException"), nil
+			}
+		}
+		return send()
+	})
+	if _, err := tbl.Insert(t.Context(), "k", session{}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now); !errors.Is(err, driver.ErrRefused) {
+		t.Fatal(err)
+	}
+	tbl.wire.reset()
+	raw, err := tbl.Raw(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead, err := tbl.DeadIn(t.Context(), []Change{{Old: image, At: now.Time(), ByTTL: true}})
+	if err != nil || len(dead) != 1 {
+		t.Fatal(dead, err)
+	}
+	met := scanAll(t, tbl.Driver, 10)["k"]
+	for by, at := range map[string]driver.Instant{"Raw": raw.ExpiresAt, "Scan": met.ExpiresAt, "DeadIn": dead[0].At} {
+		if at != now {
+			t.Errorf("%s: it died %v after its expiry", by, at.Sub(now))
+		}
+	}
+	_, err = tbl.Latest(t.Context(), "k")
+	wantNotFound(t, "Latest of an ended life", err)
+	if err := tbl.Remove(t.Context(), "k", met.Meta, now-1); err != nil || tbl.raw(t, "k") != nil {
+		t.Errorf("Remove, as a reap does: %v; the item is %v", err, tbl.raw(t, "k"))
+	}
+}
+
+// What says that a life stands apart, and cannot be read, is no reason to take the record for dead.
+func TestLifeTableUnreadableGeneration(t *testing.T) {
+	for name, av := range map[string]types.AttributeValue{"NULL": &types.AttributeValueMemberNULL{Value: true}, "text": text("one"), "zero": number("0")} {
+		tbl := open[session](t, apartly())
+		_, item := tbl.touchedForAnHour(t, "k", session{})
+		item[retainedName].(*types.AttributeValueMemberM).Value[retainedGeneration] = av
+		tbl.put(t, "k", item)
+		late := base.Add(30 * time.Minute)
+		_, get := tbl.Latest(t.Context(), "k")
+		_, insert := tbl.Insert(t.Context(), "k", session{}, driver.Life{CreatedAt: late, ExpiresAt: late.Add(time.Hour)}, late)
+		for call, err := range map[string]error{"Latest": get, "Insert": insert} {
+			if !errors.Is(err, driver.ErrInvalid) {
+				t.Errorf("%s: %s returns %v", name, call, err)
+			}
+		}
+	}
+}
+
+// Delete heals a life item that cannot be read: the key's next record can be.
+func TestLifeTableDeleteHeals(t *testing.T) {
+	tbl := open[session](t, apartly())
+	tbl.touchedForAnHour(t, "k", session{})
+	broken := tbl.lifeItemOf(t, "k")
+	broken["created_at"] = text("yesterday")
+	if _, err := tbl.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &tbl.opts.LifeTable, Item: broken}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tbl.Delete(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	m := tbl.mustInsert(t, "k", session{}, lasting(time.Minute), base)
+	tbl.wantMeta(t, "the next record", "k", m)
+	m = tbl.mustTouch(t, "k", m, lasting(time.Hour), base)
+	if e := tbl.mustGet(t, "k"); e.Life != m.Life {
+		t.Errorf("touched, it reads as %+v", e.Life)
+	}
+}
