@@ -148,8 +148,12 @@ func (d *core) checkTable(name string, table *types.TableDescription) error {
 		errs = append(errs, invalidTable(name, "key", got, "must be "+want+", or Options.PartitionKey and SortKey must be the table's"))
 	}
 	o := &d.opts
+	created := o.CreatedAtFormat
+	if name == o.LifeTable { // which has it as text
+		created = RFC3339
+	}
 	for attribute, av := range map[string]types.AttributeValue{
-		o.Expiry: seconds(latest), o.CreatedAt: o.CreatedAtFormat.written(latest), o.Version: versionOf(maxVersion), o.RetainedExpiry: retained(0, 0),
+		o.Expiry: seconds(latest), o.CreatedAt: created.written(latest), o.Version: versionOf(maxVersion), o.RetainedExpiry: retained(0, 0),
 	} {
 		kind := strings.TrimPrefix(fmt.Sprintf("%T", av), "*types.AttributeValueMember")
 		for _, a := range table.AttributeDefinitions { // of keys, the indexes' included

@@ -340,12 +340,15 @@ func TestLifeTableHoldsLonger(t *testing.T) {
 
 func TestLifeTableOptions(t *testing.T) {
 	for field, opts := range map[string]Options{
-		"Options.Hold":                               {LifeTable: "lives"},
-		"Options.LifeTable":                          {Hold: time.Hour},
-		"Options.LifeTable ":                         {LifeInValue: true},
-		"Options.LifeTable  ":                        {LifeTable: "arn:aws:dynamodb:eu-west-1:1:table/sessions", Hold: time.Hour},
-		"Options.PartitionKey.Name or SortKey.Name":  {PartitionKey: KeyAttribute{Name: formerName}},
-		"Options.PartitionKey.Name or SortKey.Name ": {SortKey: KeyAttribute{Name: doubtName, Of: Fixed("A")}},
+		"Options.Hold":              {LifeTable: "lives"},
+		"Options.LifeTable":         {Hold: time.Hour},
+		"Options.LifeTable ":        {LifeInValue: true},
+		"Options.LifeTable  ":       {LifeTable: "arn:aws:dynamodb:eu-west-1:1:table/sessions", Hold: time.Hour},
+		"Options.PartitionKey.Name": {PartitionKey: KeyAttribute{Name: formerName}},
+		"Options.SortKey.Name":      {SortKey: KeyAttribute{Name: doubtName, Of: Fixed("A")}},
+		"Options.Version":           {Version: doubtName},
+		"Options.Expiry":            {Expiry: doubtName},
+		"Options.CreatedAt":         {CreatedAt: formerName},
 	} {
 		_, err := New[session](&dynamodb.Client{}, "sessions", &opts)
 		wantInvalid(t, field, err, strings.TrimSpace(field))
@@ -367,12 +370,16 @@ func TestLifeTableCheck(t *testing.T) {
 	sorted := open[session](t, &Options{SortKey: KeyAttribute{Name: "SK", Of: Fixed("A")}})
 	other := tbl.like(t, func(o *Options) { o.LifeTable = sorted.Driver.table })
 	wantInvalid(t, "a life table with another key", other.Check(t.Context(), time.Hour), "table "+sorted.Driver.table+": key", `"SK" S`)
-	tbl.wire.between(func(op string, req *request, send sender) (*response, error) {
-		if op == "UpdateItem" {
-			return failure(req, 400, "AccessDeniedException"), nil
+	millis := tbl.like(t, func(o *Options) { o.CreatedAtFormat = UnixMilli })
+	for kind, ok := range map[types.ScalarAttributeType]bool{types.ScalarAttributeTypeN: false, types.ScalarAttributeTypeS: true} {
+		_, attributes := millis.schema()
+		table := &types.TableDescription{TableStatus: types.TableStatusActive, AttributeDefinitions: append(attributes, types.AttributeDefinition{AttributeName: aws.String("created_at"), AttributeType: kind})}
+		table.KeySchema, _ = millis.schema()
+		if err := millis.checkTable(millis.opts.LifeTable, table); (err == nil) != ok {
+			t.Errorf("a life table with an index by created_at of type %s: %v", kind, err)
 		}
-		return send()
-	})
+	}
+	tbl.wire.between(refuse("UpdateItem"))
 	if err := tbl.Check(t.Context(), time.Hour); !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), tbl.opts.LifeTable) {
 		t.Errorf("without the right to write: %v", err)
 	}

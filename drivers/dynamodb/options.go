@@ -3,7 +3,6 @@ package dynamodb
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
@@ -129,6 +128,9 @@ func (o Options) validate() (Options, error) {
 	}
 	for i, n := range names {
 		*n.name = cmp.Or(*n.name, n.empty)
+		if *n.name == doubtName || *n.name == formerName {
+			return invalid(n.field, fmt.Sprintf("%q", *n.name), "must be another: the driver writes this attribute to Options.LifeTable")
+		}
 		for _, other := range names[:i] {
 			if *n.name != "" && *n.name == *other.name {
 				return invalid(n.field, fmt.Sprintf("%q", *n.name), "must differ from Options."+other.field)
@@ -158,8 +160,6 @@ func (o Options) validate() (Options, error) {
 		return invalid("LifeTable", "empty", "is required with Options.Hold and LifeInValue")
 	case o.LifeTable != "" && o.Hold <= 0:
 		return invalid("Hold", o.Hold.String(), "must be positive with Options.LifeTable: at least the longest MaxLifetime, and Retain")
-	case slices.Contains([]string{doubtName, formerName}, o.PartitionKey.Name) || slices.Contains([]string{doubtName, formerName}, o.SortKey.Name):
-		return invalid("PartitionKey.Name or SortKey.Name", fmt.Sprintf("%q or %q", doubtName, formerName), "must be another: the driver writes these attributes to Options.LifeTable")
 	case o.Retain < 0:
 		return invalid("Retain", o.Retain.String(), "must not be negative")
 	case o.MaxSkew < 0:
