@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -232,4 +234,99 @@ func TestRemove(t *testing.T) {
 	if err := f.d.Remove(t.Context(), "a", e.Meta, now); !errors.Is(err, driver.ErrNotFound) {
 		t.Errorf("Remove of a removed record: %v", err)
 	}
+}
+
+// No call writes over or changes a string with the mark and another header, whatever Lua reads as a
+// number.
+func TestMalformedHeaders(t *testing.T) {
+	s := redistest.Start(t)
+	c := s.Client(t)
+	d := open[profile](t, c, redis.Options{})
+	ok(t, "Learn", d.Learn(t.Context()))
+	for _, header := range []string{
+		"001795734741801 0x0000000000001 00000000000000ff ",
+		"001795734741801             1e3 00000000000000ff ",
+		"001795734741801 -00000000000001 00000000000000ff ",
+		"001795734741801              1. 00000000000000ff ",
+		"001795734741801             9e9 00000000000000ff ",
+		"0x1795734741801 009795734741801 00000000000000ff ",
+		"001795734741801 000000000000001 ZZZZZZZZZZZZZZZZ ",
+		"001795734741801 000000000000001 0000000000000000 ",
+		"001795734741801 000000000000001_00000000000000ff ",
+		"yesterday...... 000000000000001 00000000000000ff ",
+		"001795734741801 000000000000001 00000000000000ff",
+	} {
+		text := "\x00sl1 " + header + `{"name":"kept"}`
+		now := driver.Floor(time.Now())
+		all := calls(d, driver.Meta{Life: driver.Life{CreatedAt: 1795734741801, ExpiresAt: now.Add(time.Minute)}, Version: 0xff})
+		delete(all, "Delete")
+		all["Insert"] = func(ctx context.Context) error {
+			_, err := d.Insert(ctx, secret, profile{}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now)
+			return err
+		}
+		all["ReadTouch"] = func(ctx context.Context) error {
+			far := anAccess()
+			far.Keep, far.Stored, far.Most = 1e13, 1e13, 1e14
+			_, _, err := d.ReadTouch(ctx, secret, nil, far, now)
+			return err
+		}
+		for name, call := range all {
+			ok(t, "SET", c.Do(t.Context(), c.B().Set().Key(secret).Value(text).Build()).Error())
+			if err := call(t.Context()); !errors.Is(err, driver.ErrInvalid) {
+				t.Errorf("%s over header %q: %v; want %v", name, header, err, driver.ErrInvalid)
+			}
+			is, err := c.Do(t.Context(), c.B().Get().Key(secret).Build()).ToString()
+			gone, _ := c.Do(t.Context(), c.B().Pexpiretime().Key(secret).Build()).AsInt64()
+			if err != nil || is != text || gone != -1 {
+				t.Errorf("%s over header %q left %q, which expires at %d (%v)", name, header, is, gone, err)
+			}
+		}
+	}
+}
+
+// An expiry of another program may be later than a header can say.
+func TestForeignExpiryBeyondHeader(t *testing.T) {
+	s := redistest.Start(t)
+	c := s.Client(t)
+	d := open[profile](t, c, redis.Options{})
+	for _, at := range []string{"999999999999999", "1000000000000000", "9007199254740993", "9223372036854775807"} {
+		for name := range calls(d, driver.Meta{}) {
+			ok(t, "SET", c.Do(t.Context(), c.B().Set().Key(secret).Value(`{"name":"theirs"}`).Build()).Error())
+			ok(t, "PEXPIREAT", c.Do(t.Context(), c.B().Arbitrary("PEXPIREAT", secret, at).Build()).Error())
+			e, err := d.Get(t.Context(), secret)
+			ok(t, "Get", err)
+			raw, err := d.Raw(t.Context(), secret)
+			ok(t, "Raw", err)
+			for what, is := range map[string]driver.Meta{"Get": e.Meta, "Raw": raw.Meta, "Scan": scannedOne(t, d)} {
+				if is.ExpiresAt != 1e15-1 {
+					t.Errorf("%s of a string that expires at %s: expiry %d", what, at, is.ExpiresAt)
+				}
+			}
+			later := driver.Life{CreatedAt: driver.Floor(time.Now()), ExpiresAt: driver.Floor(time.Now()).Add(time.Hour)}
+			switch name {
+			case "Touch":
+				_, err = d.Touch(t.Context(), secret, e.Meta, later, later.CreatedAt)
+			case "Replace":
+				_, err = d.Replace(t.Context(), secret, profile{}, e.Meta, later, later.CreatedAt)
+			case "Remove":
+				err = d.Remove(t.Context(), secret, e.Meta, later.CreatedAt)
+			case "Overwrite":
+				if _, err = d.Overwrite(t.Context(), secret, profile{}, later, anAccess(), later.CreatedAt); errors.Is(err, driver.ErrConflict) {
+					err = nil // with what is to be adopted
+				}
+			}
+			ok(t, name+" of a string that expires at "+at, err)
+		}
+	}
+}
+
+func scannedOne(t testing.TB, d *redis.Driver[profile]) driver.Meta {
+	t.Helper()
+	from, err := d.Segments(t.Context(), 1)
+	ok(t, "Segments", err)
+	page, err := d.Scan(t.Context(), from[0], 100)
+	if err != nil || len(page.Records) != 1 {
+		t.Fatalf("Scan: %+v, %v", page, err)
+	}
+	return page.Records[0].Meta
 }

@@ -163,7 +163,7 @@ func (d *Driver[T]) describe(ctx context.Context, client Client, keys []string, 
 		meta, _, own, problem := split(header.String)
 		name := key[len(d.opts.Prefix):]
 		r := driver.Scanned{Key: name, Meta: meta, Size: int(size.Integer), Problem: cmp.Or(problem, driver.CheckKey(name, 0))}
-		at := driver.Instant(max(gone, 0))
+		at := min(driver.Instant(max(gone, 0)), lastInstant)
 		switch {
 		case !own && gone == -2:
 			continue // deleted meanwhile

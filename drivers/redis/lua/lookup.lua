@@ -12,7 +12,7 @@ local function found()
   if not value then
     return nil
   end
-  local expiry = math.max(redis.call('PEXPIRETIME', KEYS[1]), 0)
+  local expiry = math.min(math.max(redis.call('PEXPIRETIME', KEYS[1]), 0), 999999999999999)
   local version = string.sub(redis.sha1hex(value), 1, 16)
   return string.format('%015.0f %015.0f %s', 0, expiry, version), value
 end
@@ -31,11 +31,20 @@ local function now()
   return math.max(ARGV[1], server())
 end
 
+-- life returns created_at and the expiry of a meta, or nil if it has another form, which is refused.
+local function life(meta)
+  local instant, version = string.rep('%d', 15), string.rep('[%da-f]', 16)
+  local created, expiry = string.match(meta, '^(' .. instant .. ') (' .. instant .. ') ' .. version .. '$')
+  if string.sub(meta, 33) ~= string.rep('0', 16) then
+    return created, expiry
+  end
+end
+
 -- dead reports whether a record has expired. The server still holds such a record only if it is
 -- retained.
 local function dead(meta)
-  local expiry = tonumber(string.sub(meta, 17, 31))
-  return expiry and expiry ~= 0 and expiry <= now()
+  local _, expiry = life(meta)
+  return expiry and tonumber(expiry) ~= 0 and tonumber(expiry) <= now()
 end
 
 -- apart returns the server's time if an expiry has passed by that and not by another time, or the

@@ -4,9 +4,8 @@
 local meta = found()
 local record, replaced = ARGV[5], meta or ''
 if meta and not dead(meta) then
-  local instant, version = string.rep('%d', 15), string.rep('[%da-f]', 16)
-  local created, was = string.match(meta, '^(' .. instant .. ') (' .. instant .. ') ' .. version .. '$')
-  if not created or tonumber(created) == 0 or tonumber(was) == 0 or string.sub(meta, 33) == string.rep('0', 16) then
+  local created, was = life(meta)
+  if not created or tonumber(created) == 0 or tonumber(was) == 0 then
     return meta
   end
   local limit = created + ARGV[4]
