@@ -330,3 +330,39 @@ func scannedOne(t testing.TB, d *redis.Driver[profile]) driver.Meta {
 	}
 	return page.Records[0].Meta
 }
+
+// Retire of another program's string ends its life, and where dead records are retained keeps it for
+// History. A user without a right that a touch needs is told so, and the record stays as it is.
+func TestRetireForeign(t *testing.T) {
+	f := newFixture(t, redis.Options{Retain: time.Hour})
+	s, err := slidingttl.New(f.d, slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, nil)
+	ok(t, "New", err)
+	defer func() { ok(t, "Close", s.Close(t.Context())) }()
+	f.command(t, "SET", secret, `{"name":"theirs"}`)
+	ok(t, "Retire", s.Retire(t.Context(), secret))
+	if _, err := s.Get(t.Context(), secret); !errors.Is(err, slidingttl.ErrNotFound) {
+		t.Errorf("Get of a retired record: %v", err)
+	}
+	if e, err := s.History(t.Context(), secret); err != nil || e.Value.Name != "theirs" {
+		t.Errorf("History of it: %+v, %v", e, err)
+	}
+	ok(t, "Upsert", s.Upsert(t.Context(), secret, profile{"next"}))
+}
+
+func TestTouchToThePastNeedsDelAlone(t *testing.T) {
+	for _, right := range []string{"del", "setrange", "pexpireat", "set"} {
+		f := newFixture(t, redis.Options{})
+		f.command(t, "ACL", "SETUSER", "app", "on", "nopass", "~*", "+@all", "-"+right)
+		option := f.server.Option()
+		option.Username, option.Password = "app", "any"
+		d := open[profile](t, redistest.NewClient(t, option), redis.Options{})
+		was := f.record(t, secret)
+		text, gone := f.stored(t, secret)
+		now := driver.Floor(time.Now())
+		_, err := d.Touch(t.Context(), secret, was.Meta, driver.Life{CreatedAt: was.CreatedAt, ExpiresAt: now.Add(-time.Minute)}, now)
+		is, at := f.stored(t, secret)
+		if kept := is == text && at == gone; kept != errors.Is(err, driver.ErrRefused) || !kept && is != "" {
+			t.Errorf("Touch to the past without +%s: %v, and leaves %q", right, err, is)
+		}
+	}
+}

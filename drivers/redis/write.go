@@ -78,7 +78,8 @@ func (d *Driver[T]) Overwrite(ctx context.Context, key string, v T, newLife driv
 }
 
 // Touch implements driver.Driver: one trip. It keeps the version, and gives one to a record that it
-// adopts. A touch that undoes an adoption removes the header.
+// adopts. A touch that undoes an adoption removes the header. One that ends another program's record
+// gives it a header if dead records are retained.
 func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 	if err := life.Check(lastInstant); err != nil {
 		return 0, err
@@ -88,7 +89,8 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 		touched.Version = kit.NewVersion(math.MaxUint64)
 	}
 	header, gone := metaText(touched), d.opts.gone(life.ExpiresAt)
-	if life.CreatedAt == 0 { // back to another program's record: no header, no retention
+	ended := was.CreatedAt == 0 && d.opts.Retain > 0 && !life.Alive(now)
+	if life.CreatedAt == 0 && !ended { // back to another program's record: no header, no retention
 		touched.Version, header, gone = 0, "", life.ExpiresAt
 	}
 	args := append([]string{decimal(now), metaText(was), header, decimal(gone)}, judged(ctx, was.Life, life)...)
