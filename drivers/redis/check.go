@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -17,13 +19,14 @@ const leastVersion = 7
 // Check implements driver.Checker, with INFO and TIME of every primary. It requires that the node
 // is a primary of Redis 7 or later or Valkey, that it evicts nothing (maxmemory-policy), and that
 // the system's clock is within Options.MaxSkew of its clock. A setting that the server does not
-// report passes. Redis has no longest TTL.
+// report passes. Redis has no longest TTL. At the node of one key that does not exist it also tries
+// each command that the driver sends: that the user may run it, and that a primary answers.
 func (d *Driver[T]) Check(ctx context.Context, _ time.Duration) error {
 	nodes, err := d.nodes(ctx)
 	if err != nil {
 		return err
 	}
-	var errs []error
+	errs := []error{d.checkRights(ctx)}
 	for _, n := range nodes {
 		errs = append(errs, d.checkNode(ctx, n))
 	}
@@ -60,4 +63,35 @@ func (d *Driver[T]) checkNode(ctx context.Context, n node) error {
 		wrong("maxmemory-policy", policy, "must be noeviction: the others delete records before they expire when memory is short")
 	}
 	return errors.Join(append(errs, seen.CheckSkew("the server", d.opts.MaxSkew))...)
+}
+
+func (d *Driver[T]) checkRights(ctx context.Context) error {
+	key := fmt.Sprintf("%scheck %x", d.opts.Prefix, kit.NewVersion(math.MaxUint64))
+	var errs []error
+	wrong := func(command string, a Answer) {
+		err := failed(ctx, a)
+		switch {
+		case unknownScript(a):
+			return
+		case a.Kind == Refused && strings.HasPrefix(a.Err.Error(), "READONLY"):
+			err = &driver.InvalidError{Field: "client", Value: "asks a replica", Rule: "must ask primaries: a replica refuses writes, and its reads are behind", Err: err}
+		case a.Kind == Refused && !errors.Is(err, driver.ErrRefused):
+			return // out of memory, for one
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", command, err))
+	}
+	for _, c := range []Command{checkScript.byHash, checkScript.byText, readScript.byHash, readScript.byText} {
+		a := d.client.Do(ctx, c.with(key))
+		if a.Kind != Array && a.Kind != Nil {
+			wrong(c.Words[0], a)
+		} else if c.Words[0] == "EVAL" {
+			for i := 0; i+1 < len(a.Array); i += 2 {
+				wrong(string(a.Array[i].String), Answer{Kind: Refused, Err: errors.New(string(a.Array[i+1].String))})
+			}
+		}
+	}
+	if a := d.client.Do(ctx, Command{Words: []string{"SCAN", "0", "COUNT", "1"}, NoKey: true}); a.Kind != Array {
+		wrong("SCAN", a)
+	}
+	return errors.Join(errs...)
 }

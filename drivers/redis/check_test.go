@@ -3,6 +3,7 @@ package redis_test
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,14 +88,43 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// The permissions that the README names are enough.
-func TestPermissions(t *testing.T) {
-	f := newFixture(t, redis.Options{Prefix: "p:"})
+// readmeRights are the permissions that the README names.
+func readmeRights(t testing.TB) []string {
+	t.Helper()
 	readme, err := os.ReadFile("README.md")
 	ok(t, "README", err)
 	_, rules, _ := strings.Cut(string(readme), "**Permissions** of an ACL user: `")
 	rules, _, _ = strings.Cut(rules, "`")
-	f.command(t, append([]string{"ACL", "SETUSER", "app", "on", "nopass", "~p:*"}, strings.Fields(rules)...)...)
+	return strings.Fields(rules)
+}
+
+// Check reports each right that a user lacks, and leaves nothing behind.
+func TestCheckRights(t *testing.T) {
+	f := newFixture(t, redis.Options{Prefix: "p:"})
+	rights := readmeRights(t)
+	for i, right := range rights {
+		if right == "+@connection" || right == "+cluster|slots" {
+			continue
+		}
+		f.command(t, append([]string{"ACL", "SETUSER", right, "on", "nopass", "~p:*"}, slices.Delete(slices.Clone(rights), i, i+1)...)...)
+		option := f.server.Option()
+		option.Username, option.Password = right, "any"
+		err := open[profile](t, redistest.NewClient(t, option), redis.Options{Prefix: "p:"}).Check(t.Context(), 0)
+		if !errors.Is(err, driver.ErrRefused) || !strings.Contains(strings.ToLower(err.Error()), right[1:]) {
+			t.Errorf("Check without %s: %v; want that right", right, err)
+		}
+	}
+	if n, err := f.command(t, "DBSIZE").AsInt64(); n != 0 {
+		t.Errorf("Check leaves %d keys, %v", n, err)
+	}
+	f.command(t, "CONFIG", "SET", "maxmemory", "1")
+	ok(t, "Check when memory is full", f.d.Check(t.Context(), 0))
+}
+
+// The permissions that the README names are enough.
+func TestPermissions(t *testing.T) {
+	f := newFixture(t, redis.Options{Prefix: "p:"})
+	f.command(t, append([]string{"ACL", "SETUSER", "app", "on", "nopass", "~p:*"}, readmeRights(t)...)...)
 	option := f.server.Option()
 	option.Username, option.Password = "app", "any"
 	f.d = open[profile](t, redistest.NewClient(t, option), redis.Options{Prefix: "p:"})

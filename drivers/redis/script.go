@@ -19,6 +19,7 @@ var (
 	removeScript    = newScript("lookup", "remove")
 	readScript      = newScript("read")
 	readTouchScript = newScript("readtouch")
+	checkScript     = newScript("check")
 )
 
 // script is a Lua script for one key. It is called by its hash; its text is sent to a server that
