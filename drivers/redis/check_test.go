@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/slidingttl/slidingttl/drivers/redis"
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -147,5 +149,40 @@ func TestPermissions(t *testing.T) {
 	ok(t, "Raw", err)
 	if all, _, _ := scanned(t, f.d, 1, 10); len(all) != 2 {
 		t.Errorf("scanned: %+v", all)
+	}
+}
+
+// A write to a slot without a node was certainly not executed.
+func TestSlotWithoutNode(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	for _, n := range cluster.Nodes {
+		option := n.Option()
+		option.ForceSingleClient = true
+		admin := redistest.NewClient(t, option)
+		ok(t, "CONFIG SET", admin.Do(t.Context(), admin.B().Arbitrary("CONFIG", "SET", "cluster-require-full-coverage", "no").Build()).Error())
+		if err := admin.Do(t.Context(), admin.B().Arbitrary("CLUSTER", "DELSLOTS", "15495").Build()).Error(); err != nil && !strings.Contains(err.Error(), "already unassigned") {
+			t.Fatal(err)
+		}
+	}
+	d := open[profile](t, cluster.Client(t), redis.Options{})
+	now := driver.Floor(time.Now())
+	_, err := d.Insert(t.Context(), "{a}", profile{}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now)
+	if !errors.Is(err, rueidis.ErrNoSlot) || errors.Is(err, driver.ErrAmbiguous) {
+		t.Errorf("Insert: %v; want %v, not ambiguous", err, rueidis.ErrNoSlot)
+	}
+}
+
+// A cluster that tells no addresses is refused by name.
+func TestCheckClusterWithoutAddresses(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	d := open[profile](t, cluster.Client(t), redis.Options{})
+	for _, n := range cluster.Nodes {
+		option := n.Option()
+		option.ForceSingleClient = true
+		admin := redistest.NewClient(t, option)
+		ok(t, "CONFIG SET", admin.Do(t.Context(), admin.B().Arbitrary("CONFIG", "SET", "cluster-preferred-endpoint-type", "unknown-endpoint").Build()).Error())
+	}
+	if err := d.Check(t.Context(), 0); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "cluster-preferred-endpoint-type") {
+		t.Errorf("Check: %v; want %v and the setting", err, driver.ErrInvalid)
 	}
 }

@@ -3,7 +3,6 @@ package redis
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/slidingttl/slidingttl/internal/kit"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // node is a primary and the slots it serves.
@@ -37,7 +37,7 @@ func (d *Driver[T]) nodes(ctx context.Context) ([]node, error) {
 	for _, shard := range shards.Array {
 		first, last, address, err := slotsOf(shard)
 		if err != nil {
-			return nil, fmt.Errorf("CLUSTER SLOTS: %w", err)
+			return nil, err
 		}
 		parts[address] = append(parts[address], [2]int64{first, last})
 	}
@@ -56,8 +56,8 @@ func (d *Driver[T]) nodes(ctx context.Context) ([]node, error) {
 // slotsOf reads one element of CLUSTER SLOTS: first slot, last slot, then the nodes, primary first.
 func slotsOf(shard Answer) (first, last int64, address string, err error) {
 	fields := shard.Array
-	if len(fields) < 3 || len(fields[2].Array) < 2 {
-		return 0, 0, "", errors.New("a shard has no node with an address")
+	if len(fields) < 3 || len(fields[2].Array) < 2 || len(fields[2].Array[0].String) == 0 {
+		return 0, 0, "", &driver.InvalidError{Field: "CLUSTER SLOTS", Value: "a node without an address", Rule: "must tell addresses, for Check and scans (cluster-preferred-endpoint-type)"}
 	}
 	primary := fields[2].Array
 	return fields[0].Integer, fields[1].Integer, net.JoinHostPort(string(primary[0].String), strconv.FormatInt(primary[1].Integer, 10)), nil

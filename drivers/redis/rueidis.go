@@ -135,7 +135,7 @@ func answerOf(res rueidis.RedisResult) Answer {
 	case refused:
 		return Answer{Kind: Refused, Err: err}
 	// ErrNoCache means that the connection could not be set up.
-	case errors.As(err, &network) && network.Op == "dial", errors.Is(err, rueidis.ErrNoCache):
+	case errors.As(err, &network) && network.Op == "dial", errors.Is(err, rueidis.ErrNoCache), errors.Is(err, rueidis.ErrNoSlot):
 		return Answer{Kind: Unsent, Err: err}
 	}
 	return Answer{Err: err}
