@@ -83,7 +83,7 @@ func (s *Sweeper) passBy(ctx context.Context, tx *stdsql.Tx, rows taken, whole e
 	if _, err := tx.ExecContext(ctx, back); err != nil {
 		return b, err
 	}
-	held, why, err := t.refused(ctx, tx, rowsWrite{s.skip(), passed})
+	held, why, err := t.refused(ctx, tx, rowsWrite{s.skip(), passed, false})
 	if err != nil {
 		return b, err
 	}
@@ -96,7 +96,7 @@ func (s *Sweeper) passBy(ctx context.Context, tx *stdsql.Tx, rows taken, whole e
 }
 
 // refused executes w in halves, and returns the rows that the database refuses or keeps, with the
-// last reason.
+// last reason. It undoes what it deletes.
 func (t *table) refused(ctx context.Context, tx *stdsql.Tx, w rowsWrite) (keys []rowKey, why, err error) {
 	if len(w.keys) == 0 {
 		return nil, nil, nil
@@ -105,20 +105,24 @@ func (t *table) refused(ctx context.Context, tx *stdsql.Tx, w rowsWrite) (keys [
 		return nil, nil, err
 	}
 	n, why := t.sweepRows(ctx, tx, w)
-	switch {
-	case why == nil:
-		return nil, nil, nil
-	case !t.refusesRow(why):
+	if why != nil && !t.refusesRow(why) {
 		return nil, nil, why
-	case why == errKept && n == 0:
-		return w.keys, why, nil
 	}
-	if _, err := tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT part"); err != nil || len(w.keys) == 1 {
-		return w.keys, why, err
+	if why != nil || w.deletes { // each part is tried by itself: another part's delete may cascade into it
+		if _, err := tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT part"); err != nil {
+			return nil, nil, err
+		}
+	}
+	// A savepoint that is not released makes each later one, by the same name, a level deeper.
+	if _, err := tx.ExecContext(ctx, "RELEASE SAVEPOINT part"); err != nil || why == nil {
+		return nil, nil, err
+	}
+	if why == errKept && n == 0 || len(w.keys) == 1 {
+		return w.keys, why, nil
 	}
 	half := len(w.keys) / 2
 	for _, part := range [][]rowKey{w.keys[:half], w.keys[half:]} {
-		refused, _, err := t.refused(ctx, tx, rowsWrite{w.statement, part})
+		refused, _, err := t.refused(ctx, tx, rowsWrite{w.statement, part, w.deletes})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -344,3 +344,64 @@ func TestSweepEndsByUnequalKey(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestSweepCascades: rows that go with others of their batch, by ON DELETE CASCADE, are buried and
+// counted like these, also beside rows that the table refuses to delete.
+func TestSweepCascades(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		for _, guarded := range []int{0, 1} {
+			for _, buries := range []bool{true, false} {
+				t.Run(fmt.Sprintf("guarded=%d/buries=%v", guarded, buries), func(t *testing.T) {
+					d := open[session](t, db, dialect, nil)
+					if dialect == SQLite {
+						db.SetMaxOpenConns(1)
+						mustExec(t, db, dialect, "PRAGMA foreign_keys = on")
+					}
+					key := strings.TrimSuffix(d.dialect.types().key(defaultMaxKey), " NOT NULL")
+					mustExec(t, db, dialect, "DROP TABLE "+d.name)
+					mustExec(t, db, dialect, "CREATE TABLE "+d.name+" (id "+key+" NOT NULL PRIMARY KEY, value "+d.dialect.types().value+", created_at BIGINT, expires_at BIGINT, sweep_at BIGINT NOT NULL DEFAULT 0, version BIGINT, parent "+key+
+						", FOREIGN KEY (parent) REFERENCES "+d.name+" (id) ON DELETE CASCADE)")
+					insert := "INSERT INTO " + d.name + " (id, value, created_at, expires_at, parent) VALUES (?, '{}', 1, 1, "
+					for i := range 10 {
+						mustExec(t, db, dialect, insert+"NULL)", fmt.Sprint("a", i))
+						mustExec(t, db, dialect, insert+"?)", fmt.Sprint("b", i), fmt.Sprint("a", i))
+					}
+					if guarded > 0 {
+						mustExec(t, db, dialect, insert+"NULL)", "guarded")
+						if err := guard(t.Context(), db, d, "guarded", "DELETE"); err != nil {
+							t.Fatal(err)
+						}
+					}
+					graves := d.name + "_graves"
+					mustExec(t, db, dialect, "CREATE TABLE "+graves+" (id VARCHAR(20))")
+					var reported error
+					o := SweepOptions{OnError: func(err error) { reported = err }}
+					if buries {
+						o.Bury = func(ctx context.Context, tx *stdsql.Tx, dead []driver.Dead) (err error) {
+							for _, r := range dead {
+								_, failed := tx.ExecContext(ctx, "INSERT INTO "+graves+" VALUES ('"+r.Key+"')")
+								err = errors.Join(err, failed)
+							}
+							return err
+						}
+					}
+					s := d.mustSweeper(t, o)
+					if err := s.Sweep(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					want := uint64(20)
+					if dialect == SQLite && !buries { // which counts none of those that go with others, and are not read
+						want = 10
+					}
+					if got := s.Stats(); got.Deleted != want || got.Skipped != uint64(guarded) || d.rows(t) != guarded || guarded == 0 && reported != nil {
+						t.Errorf("%+v, %d rows are left, %v", got, d.rows(t), reported)
+					}
+					var n int
+					if err := db.QueryRowContext(t.Context(), "SELECT COUNT(DISTINCT id) FROM "+graves).Scan(&n); err != nil || buries && n != 20 {
+						t.Errorf("%d lives are buried, %v; want 20", n, err)
+					}
+				})
+			}
+		}
+	})
+}

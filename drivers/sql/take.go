@@ -1,8 +1,10 @@
 package sql
 
 import (
+	"cmp"
 	"context"
 	stdsql "database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,6 +110,9 @@ func (s *Sweeper) rows(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, 
 		if err := s.opts.Bury(ctx, tx, rows.buried); err != nil {
 			return b, err
 		}
+	}
+	if _, err := tx.ExecContext(ctx, "SAVEPOINT part"); err != nil {
+		return b, err
 	}
 	for _, w := range s.writes(rows) {
 		if _, err := t.sweepRows(ctx, tx, w); t.refusesRow(err) {
@@ -255,11 +260,12 @@ func (t *table) dead(key scannedKey, m driver.Meta, value []byte, problem error)
 type rowsWrite struct {
 	statement string
 	keys      []rowKey
+	deletes   bool
 }
 
-// writes returns the writes of a batch.
+// writes returns the writes of a batch: first what is to be deleted.
 func (s *Sweeper) writes(rows taken) []rowsWrite {
-	return []rowsWrite{{"DELETE FROM " + s.table.quoted(), rows.dead}, {s.file(), rows.live}, {s.skip(), rows.skipped}}
+	return []rowsWrite{{"DELETE FROM " + s.table.quoted(), rows.dead, true}, {s.file(), rows.live, false}, {s.skip(), rows.skipped, false}}
 }
 
 // file sets sweep_at to the expiry, and parks the retained dead.
@@ -283,22 +289,46 @@ func (s *Sweeper) later(at string) string {
 // errKept says that rows were neither written nor refused.
 var errKept = &driver.InvalidError{Field: "row", Value: "left as it is", Rule: "must be written, or refused with an error, and have a key that is not NULL: a trigger may keep it"}
 
-// sweepRows executes w and returns the number of rows. If some were left as they are, the error is
-// errKept.
-func (t *table) sweepRows(ctx context.Context, tx *stdsql.Tx, w rowsWrite) (n int64, err error) {
+// sweepRows executes w, after the savepoint part, and returns the number of rows. If some were left as
+// they are, the error is errKept.
+func (t *table) sweepRows(ctx context.Context, tx *stdsql.Tx, w rowsWrite) (n int, err error) {
 	if len(w.keys) == 0 {
 		return 0, nil
 	}
 	list, columns := t.keyList(w.keys)
-	result, err := tx.ExecContext(ctx, t.dialect.bind(w.statement+" WHERE "+t.keyTuple()+" IN "+list), t.keyArgs(columns)...)
-	if now := t.dialect.types().checkNow; err == nil && now != "" {
-		_, err = tx.ExecContext(ctx, now)
+	where, args := " WHERE "+t.keyTuple()+" IN "+list, t.keyArgs(columns)
+	execute := func() error {
+		result, err := tx.ExecContext(ctx, t.dialect.bind(w.statement+where), args...)
+		if now := t.dialect.types().checkNow; err == nil && now != "" {
+			_, err = tx.ExecContext(ctx, now)
+		}
+		if err != nil {
+			return hidden(err, w.keys)
+		}
+		rows, err := result.RowsAffected()
+		n = int(rows)
+		return err
 	}
-	if err != nil {
-		return 0, hidden(err, w.keys)
+	if err := execute(); err != nil || n >= len(w.keys) {
+		return n, err
 	}
-	if n, err = result.RowsAffected(); err == nil && n < int64(len(w.keys)) {
-		err = errKept
+	if !w.deletes {
+		return n, errKept
 	}
-	return n, err
+	// MySQL and SQLite do not count rows that ON DELETE CASCADE took, or a trigger. But what is not
+	// there afterwards must have been there before: not every key finds its row.
+	var left, there int
+	count := func(n *int) error {
+		return tx.QueryRowContext(ctx, t.dialect.bind("SELECT COUNT(*) FROM "+t.quoted()+where), args...).Scan(n)
+	}
+	if err := count(&left); err != nil || left > 0 {
+		return len(w.keys) - left, cmp.Or(err, error(errKept))
+	}
+	if _, err := tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT part"); err != nil {
+		return 0, err
+	}
+	if err := errors.Join(count(&there), execute()); err != nil || there == len(w.keys) {
+		return there, err
+	}
+	return there, errKept
 }
