@@ -83,6 +83,7 @@ const (
 	duplicate                 // it was not: the row exists
 	impossible                // it was not: the values cannot be stored
 	barred                    // it was not: no permission, or no such object
+	timedOut                  // it was not: it waited for a lock; a server's setting decides whether its transaction still stands
 )
 
 // again reports whether a statement outside of transactions is to be tried again.

@@ -24,12 +24,12 @@ func (t *table) failed(ctx context.Context, err error, keys ...rowKey) error {
 	switch v {
 	case impossible, duplicate:
 		return &driver.InvalidError{Field: "row", Value: "refused", Rule: "must be one that the table takes", Err: err}
-	case collided:
+	case collided, timedOut:
 		rollsBack := t.dialect.types().rollsBack
 		if tx := client.TxOf(ctx); tx != nil && (rollsBack || ctx.Err() == nil) {
 			err = fmt.Errorf("%w: begin the transaction again: %w", driver.ErrConflict, err)
 			tx.Lose(err)
-			// MySQL has rolled back, and would commit what follows statement by statement: end tx here too.
+			// MySQL has rolled back, or may have, and would commit what follows statement by statement: end tx here too.
 			if own, ok := tx.Runner.(standard[*stdsql.Tx]); ok && rollsBack {
 				_ = own.on.Rollback()
 			}

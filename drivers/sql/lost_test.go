@@ -164,3 +164,49 @@ func TestLostRead(t *testing.T) {
 		})
 	}
 }
+
+// TestLostLockWait: whether MySQL ends a transaction that waited too long for a lock depends on
+// innodb_rollback_on_timeout. So such a transaction is lost at any setting.
+func TestLostLockWait(t *testing.T) {
+	client, dsn := sqltest.DSN(t, sqltest.MariaDB)
+	db, err := stdsql.Open(client, dsn+"?innodb_lock_wait_timeout=0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	d := open[session](t, db, MySQL, nil)
+	d.mustInsert(t, "a", session{"ann"}, lasting(time.Hour))
+	other, err := db.BeginTx(t.Context(), nil)
+	if err == nil {
+		_, err = other.ExecContext(t.Context(), "SELECT * FROM "+d.name+" WHERE id = 'a' FOR UPDATE")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Rollback() }()
+	for name, waits := range map[string]func(context.Context) error{
+		"Get":    func(in context.Context) error { _, err := d.Get(in, "a"); return err },
+		"Delete": func(in context.Context) error { return d.Delete(in, "a") },
+	} {
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := WithTx(t.Context(), tx)
+		if _, err := d.Insert(in, name, session{}, lasting(time.Hour), base); err != nil {
+			t.Fatal(err)
+		}
+		if err := waits(in); !errors.Is(err, driver.ErrConflict) || errors.Is(err, driver.ErrAmbiguous) {
+			t.Errorf("%s of a locked row: %v; want ErrConflict", name, err)
+		}
+		if err := tx.Commit(); err == nil {
+			t.Errorf("%s: Commit of a transaction that may be lost", name)
+		}
+		if _, err := d.Get(t.Context(), name); !errors.Is(err, driver.ErrNotFound) {
+			t.Errorf("%s: Get of what was lost: %v", name, err)
+		}
+	}
+	if err := d.Delete(t.Context(), "a"); err == nil || errors.Is(err, driver.ErrConflict) {
+		t.Errorf("outside of a transaction: %v; want the server's own", err)
+	}
+}

@@ -80,8 +80,10 @@ func (mysql) verdict(err error) verdict {
 		return unknown
 	}
 	switch server.Number {
-	case 1213, 1020: // deadlock; record has changed since last read (MariaDB's innodb_snapshot_isolation)
+	case 1213, 1020, 1206: // deadlock; record has changed since last read (MariaDB's innodb_snapshot_isolation); no room for locks
 		return collided
+	case 1205: // innodb_rollback_on_timeout
+		return timedOut
 	case 1062:
 		return duplicate
 	case 1053, 1180, 1927, 3169, 1079: // shutdown, error during COMMIT, connection or session killed
