@@ -15,6 +15,7 @@ import (
 	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
 // TestStoodStill: a write whose process stood still between reading its clock and sending lands no
@@ -576,4 +577,31 @@ func TestTwoStoresOneFile(t *testing.T) {
 	if group.Wait(); failed.Load() > 0 {
 		t.Errorf("%d writes failed", failed.Load())
 	}
+}
+
+// TestAdoptAfterStep: records that are adopted after the database's clock was set ahead by more than the
+// grace live for the grace, by that clock.
+func TestAdoptAfterStep(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		d := open[session](t, db, dialect, nil)
+		move := movable(t, d)
+		for i := range 20 {
+			mustExec(t, db, dialect, "INSERT INTO "+d.name+" (id, value) VALUES (?, '{}')", fmt.Sprint(i))
+		}
+		move(10 * time.Minute)
+		p := slidingttl.Policy{IdleGrace: 5 * time.Minute, MaxLifetime: time.Hour}
+		if _, err := upkeep.Adopt(t.Context(), d, p, &upkeep.AdoptOptions{WriteOptions: upkeep.WriteOptions{Apply: true}}); err != nil {
+			t.Fatal(err)
+		}
+		server, err := d.ask(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		least := driver.Floor(server.At).Add(4 * time.Minute)
+		for i := range 20 {
+			if e := d.mustGet(t, fmt.Sprint(i)); e.ExpiresAt < least {
+				t.Errorf("%d lives for %v", i, e.ExpiresAt.Sub(driver.Floor(server.At)))
+			}
+		}
+	})
 }

@@ -120,9 +120,12 @@ func (a *adopter[T]) adopt(ctx context.Context, r *record) (one Report, err erro
 	}
 	counted := "adopted"
 	var noted Change
-	at := a.judge.Now() // the same for all attempts, so that they write the same life
+	at := a.judge.Now() // the same for all attempts, so that they write the same life, until that has ended
+	var now driver.Instant
 	plan := func(m driver.Meta) (driver.Life, bool, error) {
-		now := a.judge.Now()
+		if now = a.judge.Now(); at.Add(t.IdleGrace) <= now {
+			at = now
+		}
 		switch {
 		case m.CreatedAt != 0:
 			counted = "already"
@@ -153,7 +156,7 @@ func (a *adopter[T]) adopt(ctx context.Context, r *record) (one Report, err erro
 				return &retry.Fatal{Err: fmt.Errorf("AdoptOptions.Undo: %w", err)}
 			}
 		}
-		_, err := a.d.Touch(ctx, r.Key, was, next, a.judge.Now())
+		_, err := a.d.Touch(ctx, r.Key, was, next, now) // a later time would tell it to end the life
 		return err
 	})
 	if err == nil && what == done && !a.opts.Apply {
