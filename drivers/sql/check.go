@@ -31,6 +31,10 @@ func (t *table) Check(ctx context.Context, longest time.Duration) error {
 	if err != nil {
 		return t.failed(ctx, errors.Join(settings, err))
 	}
+	keyed := slices.ContainsFunc(desc.indexes, func(i index) bool {
+		return i.unique && slices.ContainsFunc(t.values, func(v string) bool { return slices.Contains(i.columns, strings.ToLower(v)) })
+	})
+	t.keyed.Store(&keyed)
 	key := t.checkKey(ctx, desc)
 	if key != nil && !errors.Is(key, driver.ErrInvalid) {
 		return key
@@ -193,8 +197,10 @@ func (t *table) checkKey(ctx context.Context, d *description) error {
 // keyKind is which texts a key's column holds as they are.
 type keyKind struct {
 	form  keyForm
-	most  int // it cuts spaces beyond so many characters; zero: nothing
-	width int // it pads a text to so many bytes; zero: not at all
+	most  int  // it cuts spaces beyond so many characters; zero: nothing
+	width int  // it pads a text to so many bytes; zero: not at all
+	last  rune // of its character set; zero: all
+	bits  int  // of a number beyond which pgx sends none; zero: any number
 }
 
 type keyForm int
@@ -219,9 +225,16 @@ func (k keyKind) check(arg any) string {
 		return fmt.Sprintf("must be %d bytes, to which the column pads", k.width)
 	case k.most > 0 && utf8.RuneCountInString(fmt.Sprintf("%s", arg)) > k.most:
 		return fmt.Sprintf("must be at most %d characters: the column cuts spaces beyond", k.most)
-	case isText && k.form == wholeNumber:
-		if n, err := strconv.ParseInt(s, 10, 64); err != nil || strconv.FormatInt(n, 10) != s {
+	case k.last > 0 && strings.ContainsFunc(fmt.Sprintf("%s", arg), func(r rune) bool { return r > k.last }):
+		return "must be of the column's character set"
+	case k.form == wholeNumber && (isText || k.bits > 0 && of.CanInt()):
+		s := fmt.Sprint(arg)
+		digits := strings.TrimPrefix(s, "-")
+		if digits == "" || strings.Trim(digits, "0123456789") != "" || digits[0] == '0' && s != "0" {
 			return "must be a whole number, as the column writes it"
+		}
+		if _, err := strconv.ParseInt(s, 10, k.bits); err != nil && k.bits > 0 {
+			return fmt.Sprintf("must fit into the column's %d bits", k.bits)
 		}
 	case isText && k.form == uuidText:
 		b, err := hex.DecodeString(strings.ReplaceAll(s, "-", ""))
@@ -246,7 +259,15 @@ func (t *table) checkStatements(ctx context.Context) error {
 	}
 	s := &t.sql
 	sweep, _ := (&Sweeper{table: t}).taking("<= 0", 1)
-	for _, text := range []string{s.insert, s.overwrite, s.replace, s.forward, s.touch, s.remove, s.delete, s.readTouch, s.get, t.dialect.bind(sweep)} {
+	texts := []string{s.insert, s.overwrite, s.replace, s.forward, s.touch, s.remove, s.delete, s.readTouch, s.get, t.dialect.bind(sweep)}
+	if t.keepReplaced || t.keepDeleted {
+		kept := t.replacedTable()
+		texts = append(texts, t.dialect.take("id", "id", " FROM "+kept+" LIMIT 1"), "DELETE FROM "+kept+" WHERE id = 0")
+		if _, definers := t.dialect.(mysql); !definers { // where triggers have the rights of who made them
+			texts = append(texts, "INSERT INTO "+kept+" (created_at, died_at, version, deleted) VALUES (0, 0, 0, 0)")
+		}
+	}
+	for _, text := range texts {
 		if text == "" {
 			continue
 		}
@@ -264,7 +285,7 @@ func (t *table) checkStatements(ctx context.Context) error {
 
 func (t *table) unplanned(ctx context.Context, err error) error {
 	switch t.dialect.verdict(err) {
-	case unknown, collided, unsent:
+	case unknown, collided, unsent, timedOut:
 		return t.failed(ctx, err)
 	}
 	return &driver.InvalidError{Field: "table " + t.name, Value: "refused", Rule: "must take the driver's statements, from this user", Err: err}

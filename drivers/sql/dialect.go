@@ -38,8 +38,8 @@ type dialect interface {
 	clock() string
 	began() string
 	// locked is the condition is, in a form that locks the row before other conditions are
-	// evaluated. removes: it is locked for a DELETE, and not for an UPDATE of other columns than key.
-	locked(table string, key []string, is string, removes bool) string
+	// evaluated. keys: it is locked for a DELETE, or an UPDATE of a unique index's columns, and not of others.
+	locked(table string, key []string, is string, keys bool) string
 
 	// unsynced is a further condition of a touch, by which its commit is not waited for, unless sync.
 	// Empty: the database has none that is the statement's alone.

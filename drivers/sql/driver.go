@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/slidingttl/slidingttl/drivers/sql/internal/client"
 	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -98,15 +96,16 @@ type layout struct {
 type table struct {
 	layout
 	db           *stdsql.DB
-	pool         client.Pool                // for records: db, or another client
-	reads        client.Querier             // pool, with prepared statements if that is faster
-	turn         *turn                      // serializes writers
-	slots        func() *semaphore.Weighted // of touches, as the pool was at the first
+	pool         client.Pool          // for records: db, or another client
+	reads        client.Querier       // pool, with prepared statements if that is faster
+	turn         *turn                // serializes writers
+	slots        func() *client.Slots // of touches, as the pool was at the first
 	dialect      dialect
 	schema, name string
 	sql          statements
 	clock        kit.ServerClock
 	kinds        atomic.Pointer[[]keyKind] // of the key's columns; nil: not checked
+	keyed        atomic.Pointer[bool]      // whether a value's column is in a unique index; nil: not checked
 }
 
 func newTable(db *stdsql.DB, on client.Pool, d dialect, schema, name string, l layout) *table {

@@ -244,3 +244,44 @@ func TestColumnGrants(t *testing.T) {
 		}
 	}
 }
+
+// TestKeptGrants: Check asks for the rights on the table of Options.Replaced and Options.Deletes, without
+// which each delete would fail.
+func TestKeptGrants(t *testing.T) {
+	client, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
+	root, err := stdsql.Open(client, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = root.Close() }()
+	opts := &Options[session]{Deletes: true}
+	made := open(t, root, PostgreSQL, opts)
+	user := fmt.Sprintf("kept%d", tables.Add(1))
+	for _, s := range []string{"CREATE ROLE " + user + " LOGIN", "GRANT USAGE ON SCHEMA " + dsn[strings.LastIndexByte(dsn, '=')+1:] + " TO " + user, fmt.Sprintf(grant, made.quoted(), user)} {
+		mustExec(t, root, PostgreSQL, s)
+	}
+	db, err := stdsql.Open(client, strings.Replace(dsn, "user=postgres", "user="+user, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	d, err := New(db, PostgreSQL, made.name, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rights := range []string{"", "SELECT, UPDATE, DELETE", "SELECT, INSERT, UPDATE", "INSERT, DELETE"} {
+		if rights != "" {
+			mustExec(t, root, PostgreSQL, "GRANT "+rights+" ON "+made.replacedTable()+" TO "+user)
+		}
+		if err := d.Check(t.Context(), time.Hour); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("with %q: %v", rights, err)
+		}
+		mustExec(t, root, PostgreSQL, "REVOKE ALL ON "+made.replacedTable()+" FROM "+user)
+	}
+	mustExec(t, root, PostgreSQL, fmt.Sprintf(grant, made.replacedTable(), user))
+	if err := d.Check(t.Context(), time.Hour); err != nil {
+		t.Error(err)
+	}
+	mustExec(t, root, PostgreSQL, "DROP OWNED BY "+user)
+	mustExec(t, root, PostgreSQL, "DROP ROLE "+user)
+}

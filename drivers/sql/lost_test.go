@@ -4,6 +4,7 @@ import (
 	"context"
 	stdsql "database/sql"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -208,5 +209,62 @@ func TestLostLockWait(t *testing.T) {
 	}
 	if err := d.Delete(t.Context(), "a"); err == nil || errors.Is(err, driver.ErrConflict) {
 		t.Errorf("outside of a transaction: %v; want the server's own", err)
+	}
+}
+
+// TestUniqueValue: an update of a unique column waits for a transaction that has referred to the row by a
+// foreign key, without holding what that transaction then needs. An update of other columns does not wait.
+func TestUniqueValue(t *testing.T) {
+	type link struct{ Token string }
+	db := sqltest.DB(t, sqltest.PostgreSQL)
+	for _, unique := range []string{"UNIQUE", ""} {
+		name := fmt.Sprintf("t%d", tables.Add(1))
+		mustExec(t, db, PostgreSQL, `CREATE TABLE `+name+` (id text COLLATE "C" PRIMARY KEY, token text `+unique+`, note text, created_at bigint, expires_at bigint, sweep_at bigint NOT NULL DEFAULT 0, version bigint)`)
+		mustExec(t, db, PostgreSQL, "CREATE INDEX ON "+name+" (sweep_at)")
+		mustExec(t, db, PostgreSQL, "CREATE TABLE "+name+"_orders (link text REFERENCES "+name+" (id))")
+		d, err := New(db, PostgreSQL, name, &Options[link]{Row: Row[link]{Columns: []string{"token"}, Fields: func(l *link) []any { return []any{&l.Token} }}})
+		if err == nil {
+			err = d.Check(t.Context(), time.Hour)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		was := d.mustInsert(t, "a", link{"old"}, lasting(time.Hour))
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback() }()
+		in := func(statement string) {
+			t.Helper()
+			if _, err := tx.ExecContext(t.Context(), statement); err != nil {
+				t.Errorf("%q, %s: %v", unique, statement, err)
+			}
+		}
+		in("SET LOCAL deadlock_timeout = '10ms'") // it is the first to look for one
+		in("INSERT INTO " + name + "_orders VALUES ('a')")
+		updated := make(chan error, 1)
+		go func() {
+			_, err := d.Replace(t.Context(), "a", link{"new"}, was, was.Life, base)
+			updated <- err
+		}()
+		if unique == "" {
+			if err := <-updated; err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		for waits := 0; waits == 0; {
+			if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM pg_locks WHERE NOT granted").Scan(&waits); err != nil {
+				t.Fatal(err)
+			}
+		}
+		in("UPDATE " + name + " SET note = 'x' WHERE id = 'a'")
+		if err := tx.Commit(); err != nil {
+			t.Error(err)
+		}
+		if err := <-updated; err != nil {
+			t.Error(err)
+		}
 	}
 }

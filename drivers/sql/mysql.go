@@ -97,7 +97,7 @@ func (mysql) verdict(err error) verdict {
 }
 
 const mysqlColumns = `
-SELECT COLUMN_NAME, CONCAT(COLUMN_TYPE, IF(CHARACTER_SET_NAME IN ('utf8mb4', 'utf8mb3', 'utf8', 'ascii', 'binary'), '', COALESCE(CONCAT(' character set ', CHARACTER_SET_NAME), ''))), COALESCE(DATETIME_PRECISION, 0), EXTRA LIKE '%on update%'
+SELECT COLUMN_NAME, CONCAT(COLUMN_TYPE, IF(CHARACTER_SET_NAME IN ('utf8mb4', 'binary'), '', COALESCE(CONCAT(' character set ', CHARACTER_SET_NAME), ''))), COALESCE(DATETIME_PRECISION, 0), EXTRA LIKE '%on update%'
 FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?`
 
@@ -175,10 +175,12 @@ func (mysql) integerType(c columnType) bool {
 }
 
 func (mysql) keyKind(c columnType) keyKind {
-	if strings.Contains(c.name, "character set") { // a list of keys may not be converted to it
+	name, charset, _ := strings.Cut(c.name, " character set ")
+	last, known := map[string]rune{"": 0, "ascii": 0x7f, "utf8": 0xffff, "utf8mb3": 0xffff}[charset]
+	if !known { // a list of keys may not be converted to it
 		return keyKind{}
 	}
-	name, size, _ := strings.Cut(strings.TrimSuffix(strings.TrimSuffix(c.name, " unsigned"), ")"), "(")
+	name, size, _ := strings.Cut(strings.TrimSuffix(strings.TrimSuffix(name, " unsigned"), ")"), "(")
 	n, _ := strconv.Atoi(size)
 	switch name {
 	case "binary":
@@ -186,7 +188,7 @@ func (mysql) keyKind(c columnType) keyKind {
 	case "varbinary":
 		return keyKind{form: anyText}
 	case "varchar":
-		return keyKind{form: anyText, most: n}
+		return keyKind{form: anyText, most: n, last: last}
 	case "uuid":
 		return keyKind{form: uuidText}
 	case "tinyint", "smallint", "mediumint", "int", "bigint":

@@ -3,12 +3,14 @@ package sql
 import (
 	"context"
 	stdsql "database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // ensured returns a driver whose table and triggers EnsureTable has made, and which Check accepts.
@@ -33,7 +35,7 @@ func ensured(t *testing.T, db *stdsql.DB, dialect Dialect, table string) *Driver
 // name and those of its columns are.
 func TestLongNames(t *testing.T) {
 	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
-		for _, name := range []string{strings.Repeat("n", 54), strings.Repeat("n", 55), strings.Repeat("n", 56), strings.Repeat("n", maxName), strings.Repeat("\u00fc", maxName/2)} {
+		for _, name := range []string{strings.Repeat("n", 54), strings.Repeat("n", 55), strings.Repeat("n", 56), strings.Repeat("n", maxName), strings.Repeat("\u00fc", maxName/2), "cost$1"} {
 			d := ensured(t, db, dialect, name)
 			d.mustInsert(t, "a", session{"ann"}, lasting(time.Hour))
 			if err := d.Delete(t.Context(), "a"); err != nil {
@@ -101,6 +103,23 @@ func TestOtherTriggers(t *testing.T) {
 			t.Errorf("%s TRIGGER: %v", how, err)
 		}
 	}
+	mustExec(t, db, PostgreSQL, "ALTER TABLE disabled ENABLE TRIGGER disabled_deleted")
+	client, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
+	replica, err := stdsql.Open(client, dsn+" session_replication_role=replica")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = replica.Close() }()
+	on, err := New(replica, PostgreSQL, "fires", &Options[session]{Replaced: true, Deletes: true})
+	if err == nil {
+		err = on.EnsureTable(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := on.Check(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), "fires_replaced") {
+		t.Errorf("in a replica's session: %v", err)
+	}
 	mustExec(t, db, PostgreSQL, "ALTER TABLE disabled ENABLE ALWAYS TRIGGER disabled_deleted")
 	if err := d.Check(t.Context(), time.Hour); err != nil {
 		t.Error(err)
@@ -111,5 +130,63 @@ func TestOtherTriggers(t *testing.T) {
 	mustExec(t, db, PostgreSQL, "ALTER TABLE parted_0 DISABLE TRIGGER parted_deleted")
 	if err := d.Check(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), "parted_deleted") {
 		t.Errorf("disabled on a partition: %v", err)
+	}
+}
+
+// TestKeyTypes: key columns that Check takes, and keys that they cannot hold. In a batch such a key costs
+// no other.
+func TestKeyTypes(t *testing.T) {
+	number := Key{Columns: []string{"id"}, Split: func(key string) ([]any, error) {
+		var n int64
+		_, err := fmt.Sscan(key, &n)
+		return []any{n}, err
+	}, Join: func(c []string) string { return c[0] }}
+	digits := number
+	digits.Split = func(key string) ([]any, error) { return []any{key}, nil }
+	dbs := map[Dialect]*stdsql.DB{PostgreSQL: sqltest.DB(t, sqltest.PostgreSQL), MySQL: sqltest.DB(t, sqltest.MariaDB), SQLite: sqltest.DB(t, sqltest.SQLite)}
+	for _, s := range []string{"CREATE DOMAIN once AS varchar(3)", "CREATE DOMAIN twice AS once", "CREATE TYPE letter AS ENUM ('a', 'b')"} {
+		mustExec(t, dbs[PostgreSQL], PostgreSQL, s)
+	}
+	for i, c := range []struct {
+		dialect   Dialect
+		column    string
+		key       Key
+		good, bad string
+		after     string
+	}{
+		{PostgreSQL, "twice", Key{}, "a", "abcd", ""},
+		{PostgreSQL, "letter", Key{}, "a", "z", ""},
+		{PostgreSQL, "smallint", number, "-32768", "70000", ""},
+		{PostgreSQL, "integer", digits, "5", "9000000000", ""},
+		{PostgreSQL, "numeric(30,0)", digits, "340282366920938463463374607431", "007", ""},
+		{MySQL, "BIGINT UNSIGNED", digits, "18446744073709551615", "-0", ""},
+		{MySQL, "VARCHAR(64) CHARACTER SET ascii COLLATE ascii_nopad_bin", Key{}, "a", "caf\u00e9", ""},
+		{MySQL, "VARCHAR(64) CHARACTER SET utf8mb3 COLLATE utf8mb3_nopad_bin", Key{}, "caf\u00e9", "\U0001f600", ""},
+		{SQLite, "ANY NOT NULL", Key{}, "1", "", " STRICT"},
+	} {
+		name, integer := fmt.Sprint("k", i), "BIGINT"
+		if c.dialect == SQLite {
+			integer = "INTEGER"
+		}
+		speaks := dialects[c.dialect]
+		mustExec(t, dbs[c.dialect], c.dialect, fmt.Sprintf("CREATE TABLE %s (id %s PRIMARY KEY, value %s, created_at %[4]s, expires_at %[4]s, sweep_at %[4]s NOT NULL DEFAULT 0, version %[4]s)%[5]s", name, c.column, speaks.types().value, integer, c.after))
+		mustExec(t, dbs[c.dialect], c.dialect, "CREATE INDEX "+name+"_s ON "+name+" (sweep_at)")
+		d, err := New(dbs[c.dialect], c.dialect, name, &Options[session]{Key: c.key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Check(t.Context(), time.Hour); err != nil {
+			t.Errorf("%s: %v", c.column, err)
+			continue
+		}
+		d.mustInsert(t, c.good, session{"ann"}, lasting(time.Hour))
+		d.mustGet(t, c.good)
+		if _, err := d.Get(t.Context(), c.bad); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%s: Get of a key that it cannot hold: %v", c.column, err)
+		}
+		found, err := d.GetMulti(t.Context(), []string{c.bad, c.good})
+		if failed, ok := errors.AsType[driver.KeyErrors](err); !ok || len(failed) != 1 || failed[0].Index != 0 || len(found) != 1 {
+			t.Errorf("%s: GetMulti beside such a key finds %d, %v", c.column, len(found), err)
+		}
 	}
 }

@@ -56,10 +56,10 @@ func postgresTime(of string) string {
 
 // locked: PostgreSQL evaluates a condition before it waits for a row's lock, and again only if the
 // row was written meanwhile. A lock FOR UPDATE waits also for transactions that refer to the row by a
-// foreign key.
-func (postgres) locked(table string, key []string, is string, removes bool) string {
+// foreign key: one NO KEY would have an UPDATE of a unique column wait for them with the row locked.
+func (postgres) locked(table string, key []string, is string, keys bool) string {
 	columns, lock := strings.Join(key, ", "), "NO KEY UPDATE"
-	if removes {
+	if keys {
 		lock = "UPDATE"
 	}
 	return "(" + columns + ") = (SELECT " + columns + " FROM " + table + " WHERE " + is + " FOR " + lock + ")"
@@ -126,10 +126,14 @@ func (postgres) verdict(err error) verdict {
 	return refused
 }
 
+// postgresColumns tells the type that a domain is over, be it over another domain.
 const postgresColumns = `
-SELECT a.attname, CASE typtype WHEN 'e' THEN 'enum' WHEN 'd' THEN format_type(typbasetype, typtypmod) ELSE format_type(a.atttypid, a.atttypmod) END,
-	CASE typtype WHEN 'd' THEN typtypmod ELSE a.atttypmod END, false
-FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+SELECT a.attname, CASE typtype WHEN 'e' THEN 'enum' ELSE format_type(b.oid, modifier) END, modifier, false
+FROM pg_attribute a CROSS JOIN LATERAL (
+	WITH RECURSIVE base AS (
+		SELECT oid, typtype, typbasetype, typtypmod, a.atttypmod AS modifier FROM pg_type WHERE oid = a.atttypid
+		UNION ALL SELECT t.oid, t.typtype, t.typbasetype, t.typtypmod, base.typtypmod FROM base JOIN pg_type t ON t.oid = base.typbasetype)
+	SELECT * FROM base WHERE typtype <> 'd') b
 WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped`
 
 const postgresIndexes = `
@@ -140,11 +144,11 @@ JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
 WHERE i.indrelid = to_regclass($1) AND i.indisvalid AND i.indimmediate AND 0 <> ALL (i.indkey) AND k.place <= i.indnkeyatts
 ORDER BY i.indexrelid, k.place`
 
-// postgresTriggers leaves out those that are disabled, be it on one partition.
+// postgresTriggers leaves out those that do not fire, be it on one partition.
 const postgresTriggers = `
 SELECT tgname FROM pg_trigger
 WHERE tgrelid = to_regclass($1) OR tgrelid IN (SELECT relid FROM pg_partition_tree(to_regclass($1)))
-GROUP BY tgname HAVING bool_or(tgrelid = to_regclass($1)) AND bool_and(tgenabled IN ('O', 'A'))`
+GROUP BY tgname HAVING bool_or(tgrelid = to_regclass($1)) AND bool_and(tgenabled IN ('A', CASE current_setting('session_replication_role') WHEN 'replica' THEN 'R' ELSE 'O' END))`
 
 // postgresKind: the unique index of a table with children is its own rows' alone. A rule may execute
 // something else in a statement's place.
@@ -225,7 +229,7 @@ func pooled(ctx context.Context, db *stdsql.DB) error {
 	if err == nil {
 		err = errors.Join(tx.QueryRowContext(ctx, probe, 1).Scan(&server), tx.Rollback())
 	}
-	if sqlState(err) == "08P01" {
+	if sqlState(err) == "08P01" && strings.Contains(err.Error(), "statement pooling") { // pgbouncer's code for much else too
 		return &driver.InvalidError{Field: "connection", Value: "pooled by statement", Rule: "must take transactions: pool_mode must be session or transaction", Err: err}
 	} else if err != nil {
 		return err
@@ -319,7 +323,7 @@ func (postgres) keyKind(c columnType) keyKind {
 		most, _ := strconv.Atoi(size)
 		return keyKind{form: anyText, most: most}
 	case "smallint", "integer", "bigint":
-		return keyKind{form: wholeNumber}
+		return keyKind{form: wholeNumber, bits: map[string]int{"smallint": 16, "integer": 32, "bigint": 64}[name]}
 	case "numeric":
 		if size == "" || strings.HasSuffix(size, ",0") {
 			return keyKind{form: wholeNumber}
@@ -332,12 +336,13 @@ func (postgres) keyKind(c columnType) keyKind {
 	return keyKind{}
 }
 
-func (postgres) arguments(statement string) int {
-	n := 1
-	for strings.Contains(statement, fmt.Sprintf("$%d", n)) {
-		n++
+func (postgres) arguments(statement string) (n int) {
+	for i, part := range strings.Split(statement, `"`) {
+		if i%2 == 0 { // else it is a name
+			n += strings.Count(part, "$")
+		}
 	}
-	return n - 1
+	return n
 }
 
 func (postgres) types() traits {

@@ -2,10 +2,12 @@ package sql
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/sql/internal/client"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -103,7 +105,17 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 				break
 			}
 		}
-		if err != nil {
+		if d.dialect.verdict(err) == impossible && len(batch) > 1 && client.TxOf(ctx) == nil { // for one key
+			for _, k := range batch {
+				e, err := d.read(ctx, k, d.sql.get, k.columns, nil)
+				if err != nil && !errors.Is(err, driver.ErrInvalid) && !errors.Is(err, driver.ErrNotFound) {
+					return found, err
+				}
+				if !errors.Is(err, driver.ErrNotFound) {
+					add(k.key, e, err)
+				}
+			}
+		} else if err != nil {
 			return found, d.failed(ctx, err, batch...)
 		}
 	}
@@ -150,7 +162,7 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Met
 	if !due {
 		_, due = a.Touch(known.Life)
 	}
-	if d.sql.readTouch == "" || !due || !d.clock.Known() || driver.MayUndo(ctx) || !d.slots().TryAcquire(1) {
+	if d.sql.readTouch == "" || !due || !d.clock.Known() || driver.MayUndo(ctx) || !d.slots().TryAcquire() {
 		e, err := d.Get(ctx, key)
 		life, due := a.Touch(e.Life)
 		if err != nil || !due || !e.Alive(now) || d.sql.readTouch != "" {
@@ -163,7 +175,7 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Met
 		e.Meta = driver.Meta{Life: life, Version: version}
 		return e, true, nil
 	}
-	defer d.slots().Release(1)
+	defer d.slots().Release()
 	k, err := d.rowOf(key, d.maxKey)
 	if err != nil {
 		return driver.Entry[T]{}, false, err

@@ -4,8 +4,6 @@ import (
 	"context"
 	stdsql "database/sql"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/slidingttl/slidingttl/drivers/sql/internal/client"
 )
 
@@ -42,7 +40,7 @@ func (p standardPool) Conn(ctx context.Context) (client.Conn, error) {
 	return standardConn{standard[*stdsql.Conn]{conn}}, err
 }
 
-func (p standardPool) Slots() *semaphore.Weighted {
+func (p standardPool) Slots() *client.Slots {
 	return client.SlotsOf(p.on, p.on.Stats().MaxOpenConnections)
 }
 

@@ -79,7 +79,10 @@ func (sqlite) verdict(err error) verdict {
 	return refused
 }
 
-const sqliteColumns = `SELECT name, lower(type), 0, 0 FROM pragma_table_info(?2, COALESCE(NULLIF(?1, ''), 'main'))`
+// sqliteColumns: ANY in a STRICT table keeps what it is given, as a column without a type does.
+const sqliteColumns = `
+SELECT name, CASE WHEN lower(type) <> 'any' OR NOT EXISTS (SELECT 1 FROM pragma_table_list(?2) WHERE schema = COALESCE(NULLIF(?1, ''), 'main') AND strict) THEN lower(type) ELSE '' END, 0, 0
+FROM pragma_table_info(?2, COALESCE(NULLIF(?1, ''), 'main'))`
 
 const sqliteIndexes = `
 SELECT l.name, l."unique" AND NOT l.partial AND i.coll = 'BINARY', i.name

@@ -17,6 +17,7 @@ type statements struct {
 	raw       string // K
 	insert    string // K, created_at, expires_at, sweep_at, version, V, judge, expires_at, and the judge with an upsert, which returns the database's time
 	replace   string // C, expires_at, sweep_at, version, V, W
+	replaceBy string // replace of a row that others may refer to by V
 	forward   string // expires_at, W: a touch that leaves sweep_at unchanged
 	forwardIn string // forward in a caller's transaction
 	touch     string // C, expires_at, sweep_at, W: any other
@@ -56,8 +57,8 @@ func (t *table) statements() statements {
 	from := " FROM " + name + " WHERE "
 	clock := d.clock()
 	time := "COALESCE(" + d.integer() + ", " + clock + ")" // the judge's time
-	isFor := func(removes bool) string {
-		return d.locked(name, t.keyColumns(), key+" AND COALESCE("+created+", 0) = ? AND COALESCE("+expires+", 0) = ? AND COALESCE("+q(t.version)+", 0) = ?", removes) +
+	isFor := func(keys bool) string {
+		return d.locked(name, t.keyColumns(), key+" AND COALESCE("+created+", 0) = ? AND COALESCE("+expires+", 0) = ? AND COALESCE("+q(t.version)+", 0) = ?", keys) +
 			" AND " + time + " BETWEEN ? AND ?"
 	}
 	is := isFor(false)
@@ -104,6 +105,7 @@ func (t *table) statements() statements {
 	due := d.locked(name, t.keyColumns(), key+" AND COALESCE("+created+", 0) <> 0 AND "+expires+" > ? AND "+expires+" < "+d.lesser(d.integer(), limit), false) +
 		" AND " + expires + " > " + time
 	update := set(q(t.expires.Name)+" = "+d.written(t.expires.Type, d.lesser(d.integer(), limit))) + due
+	replace := set(append([]string{keepCreated, setExpires, setSweep, q(t.version) + " = ?"}, each(t.values, " = ?")...)...)
 	s := statements{
 		get:       "SELECT " + whole + from + key,
 		getTimed:  "SELECT " + clock + ", " + whole + from + key,
@@ -113,7 +115,8 @@ func (t *table) statements() statements {
 		upserts:   upsert != "",
 		insert:    insert + upsert,
 		overwrite: overwrite,
-		replace:   set(append([]string{keepCreated, setExpires, setSweep, q(t.version) + " = ?"}, each(t.values, " = ?")...)...) + is,
+		replace:   replace + is,
+		replaceBy: replace + isFor(true),
 		forward:   set(setExpires) + is + d.unsynced(t.syncTouches),
 		forwardIn: set(setExpires) + is,
 		touch:     set(keepCreated, setExpires, setSweep) + is,
@@ -125,7 +128,7 @@ func (t *table) statements() statements {
 		s.insert += " RETURNING " + clock
 	}
 	s.raw = "SELECT " + life + ", " + strings.Join(t.rawColumns(), ", ") + from + key
-	for _, text := range []*string{&s.get, &s.getTimed, &s.meta, &s.raw, &s.insert, &s.overwrite, &s.replace, &s.forward, &s.forwardIn, &s.touch, &s.remove, &s.delete, &s.readTouch} {
+	for _, text := range []*string{&s.get, &s.getTimed, &s.meta, &s.raw, &s.insert, &s.overwrite, &s.replace, &s.replaceBy, &s.forward, &s.forwardIn, &s.touch, &s.remove, &s.delete, &s.readTouch} {
 		*text = d.bind(*text)
 	}
 	return s

@@ -150,7 +150,7 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 		case found.Alive(j.now()):
 			return 0, &driver.ConflictError{Found: found}
 		}
-		n, err = d.exec(ctx, k, d.sql.replace, append(d.replacing(k, found, life, version, values), j.during(j.until(period{found.ExpiresAt, driver.MaxInstant}, life))...))
+		n, err = d.exec(ctx, k, d.replace(), append(d.replacing(k, found, life, version, values), j.during(j.until(period{found.ExpiresAt, driver.MaxInstant}, life))...))
 		if err != nil || n > 0 {
 			return version, err
 		}
@@ -185,10 +185,19 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 		return 0, err
 	}
 	version, j := kit.NewVersion(math.MaxInt64), d.judge(ctx, now)
-	if err := d.conditional(ctx, k, was, j.until(alive(was.ExpiresAt), life), now, j, false, d.sql.replace, d.replacing(k, was, life, version, values)); err != nil {
+	if err := d.conditional(ctx, k, was, j.until(alive(was.ExpiresAt), life), now, j, false, d.replace(), d.replacing(k, was, life, version, values)); err != nil {
 		return 0, err
 	}
 	return version, nil
+}
+
+// replace is the statement for that. Until Check has looked for unique columns among the values, all are
+// taken for such where they are several.
+func (t *table) replace() string {
+	if keyed := t.keyed.Load(); keyed == nil && !t.json && len(t.values) > 0 || keyed != nil && *keyed {
+		return t.sql.replaceBy
+	}
+	return t.sql.replace
 }
 
 // replacing returns the arguments of a replace of was.
@@ -224,10 +233,10 @@ func (t *table) Touch(ctx context.Context, key string, was driver.Meta, life dri
 	}
 	args = append(append(args, k.columns...), is(was)...)
 	if client.TxOf(ctx) == nil { // which has its connection
-		if err := t.slots().Acquire(ctx, 1); err != nil {
+		if err := t.slots().Acquire(ctx); err != nil {
 			return 0, t.failed(ctx, err, k)
 		}
-		defer t.slots().Release(1)
+		defer t.slots().Release()
 	}
 	j, when := t.judge(ctx, now), alive(was.ExpiresAt)
 	if life.Alive(now) {

@@ -22,7 +22,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/slidingttl/slidingttl/drivers/sql"
 	"github.com/slidingttl/slidingttl/drivers/sql/internal/client"
@@ -103,7 +102,7 @@ func (p pool) Query(ctx context.Context, query string, args ...any) (got client.
 }
 
 // Slots are those that all drivers over the pool share.
-func (p pool) Slots() *semaphore.Weighted { return client.SlotsOf(p.on, p.most) }
+func (p pool) Slots() *client.Slots { return client.SlotsOf(p.on, p.most) }
 
 func (p pool) Conn(ctx context.Context) (client.Conn, error) {
 	c, err := p.on.Acquire(ctx)

@@ -4,8 +4,6 @@ package client
 import (
 	"context"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -18,7 +16,7 @@ type Pool interface {
 	Conn(ctx context.Context) (Conn, error)
 
 	// Slots are [SlotsOf] the pool.
-	Slots() *semaphore.Weighted
+	Slots() *Slots
 }
 
 // Conn is a connection taken out of a Pool. Close gives it back.
