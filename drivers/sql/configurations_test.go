@@ -1042,6 +1042,8 @@ func (k *contractOf[T]) keeps() {
 	if !k.bear("Upsert", k.store.Upsert(k.ctx, replaced, k.v(1))) {
 		return
 	}
+	for at := driver.Floor(k.d.Now()); driver.Floor(k.d.Now()) <= at; { // a life is told by its millisecond
+	}
 	err := errors.Join(k.store.Retire(k.ctx, replaced), k.store.Upsert(k.ctx, deleted, k.v(2)), k.store.Delete(k.ctx, deleted))
 	if err != nil {
 		k.errorf("Retire, Upsert, Delete: %v", err)

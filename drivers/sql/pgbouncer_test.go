@@ -40,12 +40,14 @@ func bouncer(t *testing.T, dsn string) string {
 	err = os.WriteFile(config, fmt.Appendf(nil, `[databases]
 test = host=%[1]s dbname=postgres user=postgres connect_query='SET search_path TO %[2]s'
 statements = host=%[1]s dbname=postgres user=postgres pool_mode=statement connect_query='SET search_path TO %[2]s'
+busy = host=%[1]s dbname=postgres user=postgres pool_size=1 connect_query='SET search_path TO %[2]s'
 sessions = host=%[1]s dbname=postgres user=postgres pool_mode=session pool_size=40 connect_query='SET search_path TO %[2]s'
 [pgbouncer]
 server_reset_query = DEALLOCATE ALL; SET search_path TO %[2]s
 unix_socket_dir = %[3]s
 listen_port = 6432
 auth_type = any
+admin_users = postgres
 pool_mode = transaction
 default_pool_size = 5
 `, match[1], match[2], dir), 0o644)
@@ -150,5 +152,26 @@ func TestPgbouncer(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestPgbouncerBusy: pgbouncer has one code for its statement mode and for a wait that was too long.
+// Check does not take the latter for a wrong configuration.
+func TestPgbouncerBusy(t *testing.T) {
+	_, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
+	dsn = bouncer(t, dsn) + " default_query_exec_mode=simple_protocol"
+	d := open[session](t, bounced(t, dsn), PostgreSQL, nil)
+	mustExec(t, bounced(t, strings.Replace(dsn, "dbname=test", "dbname=pgbouncer", 1)), PostgreSQL, "SET query_wait_timeout = 1")
+	db := bounced(t, strings.Replace(dsn, "dbname=test", "dbname=busy", 1))
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	if d, err = New[session](db, PostgreSQL, d.name, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Check(t.Context(), time.Hour); sqlState(err) != "08P01" || errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("Check: %v; want pgbouncer's own", err)
 	}
 }
