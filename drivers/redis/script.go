@@ -62,10 +62,15 @@ func (d *Driver[T]) eval(ctx context.Context, s *script, key string, args ...str
 // readEach runs readScript for each of keys.
 func (d *Driver[T]) readEach(ctx context.Context, keys []string) []Answer {
 	answers := d.pipelines(ctx, readScript.byHash, keys)
+	var places []int
+	var unknown []string
 	for i, a := range answers {
 		if unknownScript(a) {
-			answers[i] = d.client.Do(ctx, readScript.byText.with(keys[i]))
+			places, unknown = append(places, i), append(unknown, keys[i])
 		}
+	}
+	for n, a := range d.pipelines(ctx, readScript.byText, unknown) {
+		answers[places[n]] = a
 	}
 	return answers
 }

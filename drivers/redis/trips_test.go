@@ -3,11 +3,13 @@ package redis_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/redis"
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // Each cell of the README's table of trips, as the client counts them.
@@ -103,5 +105,26 @@ func TestRoundTrips(t *testing.T) {
 			}
 			ok(t, "Close", warm.Close(t.Context()))
 		})
+	}
+}
+
+// A server that does not have the script costs a batch of other programs' records one more trip for each
+// pipeline, not one for each record.
+func TestTripsOfBatchWithoutScript(t *testing.T) {
+	f := newFixture(t, redis.Options{})
+	keys := make([]string, 20)
+	for i := range keys {
+		keys[i] = fmt.Sprint(i)
+		f.command(t, "SET", keys[i], `{"name":"theirs"}`)
+	}
+	f.command(t, "SCRIPT", "FLUSH")
+	var found map[string]driver.Entry[profile]
+	trips := f.client.during(func() {
+		var err error
+		found, err = f.d.GetMulti(t.Context(), keys)
+		ok(t, "GetMulti", err)
+	})
+	if len(found) != len(keys) || trips != 3 {
+		t.Errorf("GetMulti has %d of %d records after %d trips; want 3", len(found), len(keys), trips)
 	}
 }
