@@ -107,3 +107,34 @@ func readMeta(t *testing.T, d *redis.Driver[profile], key string) driver.Meta {
 	ok(t, "Get", err)
 	return e.Meta
 }
+
+// Outside a cluster a {tag} in the prefix does not bound the writes under way.
+func TestTaggedPrefixAlone(t *testing.T) {
+	server := redistest.Start(t)
+	d := open[profile](t, server.Client(t), redis.Options{Prefix: "{s}:"})
+	ok(t, "Learn", d.Learn(t.Context()))
+	admin := server.Client(t)
+	ok(t, "CLIENT PAUSE", admin.Do(t.Context(), admin.B().Arbitrary("CLIENT", "PAUSE", "120000", "WRITE").Build()).Error())
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	ended := make(chan error)
+	const writes = 20
+	for i := range writes {
+		go func() { ended <- d.Delete(ctx, fmt.Sprint(i)) }()
+	}
+	for ctx.Err() == nil {
+		info, err := admin.Do(t.Context(), admin.B().Info().Section("clients").Build()).ToString()
+		ok(t, "INFO", err)
+		if strings.Contains(info, fmt.Sprintf("blocked_clients:%d\r\n", writes)) {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		t.Errorf("the server does not get %d writes at a time", writes)
+	}
+	ok(t, "CLIENT UNPAUSE", admin.Do(t.Context(), admin.B().Arbitrary("CLIENT", "UNPAUSE").Build()).Error())
+	cancel()
+	for range writes {
+		<-ended
+	}
+}

@@ -17,8 +17,8 @@ import (
 type rueidisClient struct {
 	rueidis.Client
 
-	// shares bound the writes under way, each those to one range of slots, so that a node of a
-	// cluster that answers no writes does not hold back those to other nodes.
+	// shares bound the writes under way. In a cluster each bounds those to one range of slots, so that a
+	// node that answers no writes does not hold back those to other nodes.
 	shares *[ranges]chan struct{}
 }
 
@@ -32,8 +32,11 @@ const (
 
 func newRueidisClient(c rueidis.Client) Client {
 	r := rueidisClient{c, new([ranges]chan struct{})}
+	all := make(chan struct{}, ranges*share)
 	for i := range r.shares {
-		r.shares[i] = make(chan struct{}, share)
+		if r.shares[i] = all; c.Mode() == rueidis.ClientModeCluster {
+			r.shares[i] = make(chan struct{}, share)
+		}
 	}
 	return r
 }
