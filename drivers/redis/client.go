@@ -8,8 +8,9 @@ type Client interface {
 	// Do sends c to the primary that has its key.
 	Do(ctx context.Context, c Command) Answer
 
-	// DoMulti sends commands, of which none is a Write, in one pipeline, or one for each primary. It
-	// returns an answer for each, in order.
+	// DoMulti sends commands, of which none is a Write, in one pipeline, or one for each primary. One
+	// without a key goes with another, so that they wait for one node. It returns an answer for each,
+	// in order.
 	DoMulti(ctx context.Context, cs []Command) []Answer
 
 	// Nodes returns a client of each node of a cluster by its address, as CLUSTER SLOTS has it: of

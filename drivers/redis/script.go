@@ -79,16 +79,13 @@ func unknownScript(a Answer) bool {
 	return a.Kind == Refused && strings.HasPrefix(a.Err.Error(), "NOSCRIPT")
 }
 
-var keyedTime = Command{Words: []string{"EVAL_RO", "return redis.call('TIME')", "1"}}
-
-// send sends a command, together with TIME if a new reading of the clock is due. That has the same
-// key: a command without one would go to any node of a cluster, and the read would wait for both.
+// send sends a command, together with TIME if a new reading of the clock is due.
 func (d *Driver[T]) send(ctx context.Context, c Command) Answer {
 	if !d.clock.Due() {
 		return d.client.Do(ctx, c)
 	}
 	sent := time.Now()
-	answers := d.client.DoMulti(ctx, []Command{keyedTime.with(c.Key), c})
+	answers := d.client.DoMulti(ctx, []Command{timeCommand, c})
 	_, _ = d.observe(sent, answers[0])
 	return answers[1]
 }

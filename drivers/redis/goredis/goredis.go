@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -150,10 +151,19 @@ func enter(ctx context.Context, at *sync.Map, node *goredis.Client, most int) (l
 }
 
 // DoMulti implements redis.Client. In a cluster it sends each node a pipeline of its own: one of
-// go-redis for all nodes would have no answers before the last node's. Commands without a key may
-// wait for any node.
+// go-redis for all nodes would have no answers before the last node's. Commands without a key would
+// go to any node: a script runs them, with the key of another command.
 func (c *client) DoMulti(ctx context.Context, cs []redis.Command) []redis.Answer {
 	answers := make([]redis.Answer, len(cs))
+	if c.cluster != nil {
+		with := slices.IndexFunc(cs, func(cmd redis.Command) bool { return !cmd.NoKey })
+		cs = slices.Clone(cs)
+		for i, cmd := range cs {
+			if cmd.NoKey && with >= 0 {
+				cs[i] = redis.Command{Words: []string{"EVAL_RO", "return redis.call(unpack(ARGV))", "1"}, Key: cs[with].Key, Args: cmd.Words}
+			}
+		}
+	}
 	places := make(map[*goredis.Client][]int) // in cs, of the commands for each node
 	if ended := until(ctx, func() (a redis.Answer) {
 		for i, cmd := range cs {
