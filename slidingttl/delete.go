@@ -12,23 +12,29 @@ import (
 // Reads until then may still see a record that it deletes.
 const undoTime = time.Minute
 
-// deleting is s.memo.Deleting for a call by ctx.
-func (s *Store[T]) deleting(ctx context.Context, key string) func() {
+// deleting returns what a call by ctx that ends the life of key's record does at its end.
+func (s *Store[T]) deleting(ctx context.Context, key string, err *error) (end func()) {
 	deleted := s.memo.Deleting(key)
-	switch {
-	case s.memo == nil:
-	case driver.MayUndo(ctx):
-		return func() { time.AfterFunc(undoTime, deleted) }
-	case s.stale:
-		return func() { time.AfterFunc(staleness, deleted) }
+	return func() {
+		undo := driver.MayUndo(ctx)
+		if *err == nil && !undo {
+			s.touches.Deleted(key)
+		}
+		switch {
+		case s.memo != nil && undo:
+			time.AfterFunc(undoTime, deleted)
+		case s.memo != nil && s.stale:
+			time.AfterFunc(staleness, deleted)
+		default:
+			deleted()
+		}
 	}
-	return deleted
 }
 
 // Delete removes the record under key. An absent key is no error.
 func (s *Store[T]) Delete(ctx context.Context, key string) error {
-	return s.callKey(ctx, opDelete, key, func() error {
-		defer s.deleting(ctx, key)()
+	return s.callKey(ctx, opDelete, key, func() (err error) {
+		defer s.deleting(ctx, key, &err)()
 		return s.driver.Delete(ctx, key)
 	})
 }
@@ -38,9 +44,9 @@ func (s *Store[T]) Delete(ctx context.Context, key string) error {
 // ErrNotFound: it is gone or dead. ErrConflict: another value was written, or, on a store whose
 // versions change with a touch, the record was touched.
 func (s *Store[T]) DeleteEntry(ctx context.Context, key string, e Entry[T]) error {
-	return s.callKey(ctx, opDelete, key, func() error {
-		defer s.deleting(ctx, key)()
-		_, err := s.retryAfterTouch(e.Meta, func(was driver.Meta) (driver.Meta, error) {
+	return s.callKey(ctx, opDelete, key, func() (err error) {
+		defer s.deleting(ctx, key, &err)()
+		_, err = s.retryAfterTouch(e.Meta, func(was driver.Meta) (driver.Meta, error) {
 			return was, driver.Remove(s.planned(ctx), s.driver, key, was, driver.Floor(s.clock.Now()))
 		})
 		return err
@@ -74,8 +80,8 @@ func (s *Store[T]) retryAfterTouch(was driver.Meta, write func(was driver.Meta) 
 //
 // ErrNotFound: absent or dead. ErrConflict: too many others wrote the record meanwhile.
 func (s *Store[T]) Retire(ctx context.Context, key string) error {
-	return s.callKey(ctx, opRetire, key, func() error {
-		defer s.deleting(ctx, key)()
+	return s.callKey(ctx, opRetire, key, func() (err error) {
+		defer s.deleting(ctx, key, &err)()
 		for range writeAttempts {
 			r := readResult[T]{op: opRetire}
 			err := s.read(ctx, s.latest, key, &r)

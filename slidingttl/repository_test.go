@@ -110,20 +110,22 @@ func TestSaveGivesASuccessorNoOldLife(t *testing.T) {
 		must(t, err)
 		ow, err := slidingttl.Wrap(profiles{under}, other, profileKey, nil)
 		must(t, err)
-		for _, anew := range []func(){
-			func() { must(t, ow.Upsert(t.Context(), 1, profile{Name: "bob"})) },
-			func() { under.Plant(profileKey(1), profile{Name: "bob"}, driver.Life{}) }, // its expiry is yet to come
-		} {
+		for _, planted := range []bool{false, true} { // then its expiry is yet to come
 			must(t, ow.Delete(t.Context(), 1))
 			must(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}))
 			time.Sleep(time.Minute)
 			meanwhile := once("touch", func() {
 				must(t, ow.Delete(t.Context(), 1))
-				anew()
+				if planted {
+					under.Plant(profileKey(1), profile{Name: "bob"}, driver.Life{})
+				} else {
+					must(t, ow.Upsert(t.Context(), 1, profile{Name: "bob"}))
+				}
 			})
 			d.before = func(_ context.Context, op, _ string) error { meanwhile(op); return nil }
 			must(t, w.Upsert(t.Context(), 1, profile{Name: "ann2"}))
-			if e := stored(t, under, profileKey(1)); e.CreatedAt != instant(time.Now()) || e.Value.Name != "bob" {
+			e := stored(t, under, profileKey(1))
+			if planted && e.CreatedAt != 0 || !planted && e.CreatedAt != instant(time.Now()) || e.Value.Name != "bob" {
 				t.Errorf("a successor was given a created_at of %v ago: %+v", instant(time.Now()).Sub(e.CreatedAt), e)
 			}
 		}

@@ -86,10 +86,13 @@ func (s *Store[T]) touchIfDue(ctx context.Context, key string, r *readResult[T])
 	return o, nil
 }
 
-// isPastCap reports whether key's remembered record has reached its cap, if no other has taken its place.
-func (s *Store[T]) isPastCap(key string, m *driver.Meta) bool {
+// isPastCap reports whether a record of key with that created_at has reached its cap.
+func (s *Store[T]) isPastCap(key string, created driver.Instant) bool {
+	if created == 0 || s.opts.PolicyOf != nil {
+		return false
+	}
 	r, err := s.rulesOf(key, nil)
-	return err == nil && s.opts.PolicyOf == nil && m.CreatedAt != 0 && r.Cap(m.CreatedAt) <= driver.Floor(s.clock.Now())
+	return err == nil && r.Cap(created) <= driver.Floor(s.clock.Now())
 }
 
 // keep is Keep. created, unless zero, becomes the created_at of a record without one.
@@ -117,7 +120,7 @@ func (s *Store[T]) keep(ctx context.Context, op, key string, created driver.Inst
 	}
 	err = wrap(ctx, op, err)
 	s.touches.Fail(ctx, key, err)
-	if s.opts.Strict || m != nil && s.isPastCap(key, m) {
+	if s.opts.Strict || s.isPastCap(key, created) || m != nil && s.isPastCap(key, m.CreatedAt) {
 		return err
 	}
 	return nil
@@ -141,7 +144,7 @@ const touchKeyAttempts = 16
 // written: it was just written by other means, so a stale read would mislead. was, unless zero, is
 // the life before that write, which continues if the record has none now.
 func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, written bool) (driver.Life, error) {
-	saved := written
+	saved, replaced := written, false
 	for attempt := range touchKeyAttempts {
 		r := readResult[T]{op: opTouch, urgent: true, before: was, saved: written}
 		var err error
@@ -163,12 +166,16 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, wr
 			o.Meta.ExpiresAt = min(o.Meta.ExpiresAt, o.Cap)
 			return o.Meta.Life, nil
 		case touches.ErrGone, touches.ErrReplaced:
-			if written = false; o.Err == touches.ErrGone || was.ExpiresAt != 0 { // else the value has told it, as what replaces that does
-				was = driver.Life{} // the next one is another record
+			if replaced = o.Err == touches.ErrReplaced; replaced && saved {
+				return driver.Life{}, nil // another save has written over it, or a deletion and a save
 			}
+			was, written = driver.Life{}, false // the next one is another record
 		default:
 			return driver.Life{}, o.Err
 		}
+	}
+	if replaced {
+		return driver.Life{}, ErrConflict
 	}
 	return driver.Life{}, ErrNotFound
 }

@@ -183,3 +183,93 @@ func TestPendingTouchesOfCallersThatLeft(t *testing.T) {
 		_ = s.Close(ctx)
 	})
 }
+
+// A save that is made again while the first one's touch runs continues the life before both.
+func TestSaveAgainWhileItsTouchRuns(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[profile](time.Millisecond)
+		_, w := wrapOver(t, d, profiles{under}, nil, false)
+		born := time.Now()
+		must(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}))
+		time.Sleep(20 * time.Minute)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" {
+				return sleep(ctx, 2*time.Second)
+			}
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		wantErr(t, w.Upsert(ctx, 1, profile{Name: "bob"}), context.DeadlineExceeded)
+		must(t, w.Upsert(t.Context(), 1, profile{Name: "bob"}))
+		if e := stored(t, under, profileKey(1)); e.CreatedAt != instant(born) {
+			t.Errorf("created_at has moved by %v", e.CreatedAt.Sub(instant(born)))
+		}
+	})
+}
+
+// Where a record has no version a late touch could not tell it from the next one: a deletion ends it.
+func TestDeleteEndsTouchesOfTheUnborn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[profile](time.Millisecond)
+		fail := failTouches(d, all)
+		fail(true)
+		s, w := wrapOver(t, d, profiles{under}, nil, false)
+		for _, end := range []func() error{
+			func() error { return w.Delete(t.Context(), 1) },
+			func() error { return s.Delete(t.Context(), profileKey(1)) },
+		} {
+			wantErr(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}), errDown)
+			must(t, end())
+			if n := s.Stats().Pending; n != 0 {
+				t.Errorf("%d touches are pending", n)
+			}
+		}
+	})
+}
+
+// A touch is not given up while the record that it reads lives, whatever was read at first.
+func TestTouchOfWhatOthersKeepAlive(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		fail := failTouches(d, all)
+		s := open(t, d, slidingttl.Policy{IdleGrace: 5 * time.Minute, MaxLifetime: 12 * time.Hour, Promote: true}, nil)
+		born := time.Now()
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(4*time.Minute + 30*time.Second)
+		fail(true)
+		read(t, s, "k")
+		time.Sleep(20 * time.Second)
+		must(t, s.Upsert(t.Context(), "k", 2))
+		time.Sleep(time.Minute)
+		fail(false)
+		time.Sleep(time.Minute)
+		if e := stored(t, under, "k"); e.ExpiresAt != instant(born.Add(12*time.Hour)) {
+			t.Errorf("it expires after %v", e.ExpiresAt.Sub(instant(born)))
+		}
+	})
+}
+
+// A read that waits behind a TouchEntry is touched, also where another process adopts the record meanwhile.
+func TestReadBehindATouchEntry(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s, other := open(t, d, session, nil), open(t, under, session, nil)
+		under.Plant("k", 1, driver.Life{})
+		e, err := s.Peek(t.Context(), "k")
+		must(t, err)
+		slow := once("touch", func() {
+			time.Sleep(time.Second)
+			_, err := other.Get(t.Context(), "k") // which adopts it
+			must(t, err)
+		})
+		d.before = func(_ context.Context, op, _ string) error { slow(op); return nil }
+		go func() { _, _ = s.TouchEntry(t.Context(), "k", e) }()
+		time.Sleep(900 * time.Millisecond)
+		read(t, s, "k")
+		time.Sleep(time.Minute)
+		if n := s.Stats().Touched + s.Stats().Shared; n == 0 {
+			t.Errorf("the read is served by nothing: %+v", s.Stats())
+		}
+	})
+}

@@ -147,7 +147,7 @@ func missing(method string) error {
 // life before.
 func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write func(context.Context, K, V) error) error {
 	return w.call(ctx, op, id, func(key string) error {
-		was := driver.Life{CreatedAt: w.createdAt(v)}
+		was, carried := driver.Life{CreatedAt: w.createdAt(v)}, false
 		if was.CreatedAt == 0 && op != opInsert || w.s.opts.Foreign != Adopt {
 			r := readResult[T]{op: opPeek}
 			err := w.s.read(ctx, w.s.latest, key, &r)
@@ -159,8 +159,9 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 			}
 			if err == nil && was.CreatedAt == 0 && op != opInsert {
 				was = r.meta.Life
-				if was.CreatedAt == 0 { // perhaps an earlier save's, whose touch failed
+				if was.CreatedAt == 0 { // perhaps an earlier save's, whose touch has not landed
 					was = w.s.touches.Carried(key, r.meta)
+					carried = was.CreatedAt != 0
 				}
 			}
 		}
@@ -175,6 +176,9 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 		}
 		w.s.memo.Forget(key)
 		_, err := w.s.touchKey(ctx, key, was, true)
+		if carried && errors.Is(err, ErrNotFound) { // that life is past its cap
+			_, err = w.s.touchKey(ctx, key, driver.Life{}, true)
+		}
 		return wrap(ctx, opTouch, err)
 	})
 }
@@ -183,8 +187,8 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 //
 // It calls the repository's Delete(ctx, K) error if there is one, else the driver's.
 func (w *Wrapped[K, V, T]) Delete(ctx context.Context, id K) error {
-	return w.call(ctx, opDelete, id, func(key string) error {
-		defer w.s.deleting(ctx, key)()
+	return w.call(ctx, opDelete, id, func(key string) (err error) {
+		defer w.s.deleting(ctx, key, &err)()
 		if r, ok := w.repo.(interface {
 			Delete(ctx context.Context, id K) error
 		}); ok {

@@ -126,7 +126,11 @@ func (t *Touches) pace() {
 
 // budgetWait is how long n must wait for the budget.
 func (t *Touches) budgetWait(n *touch) time.Duration {
-	wait, leeway := t.budget.next(), t.leeway(n.dies(), t.now())
+	wait, now := t.budget.next(), t.now()
+	if n.dies() <= now {
+		return wait // it has nothing to lose
+	}
+	leeway := t.leeway(n.dies(), now)
 	t.overdrawn = t.overdrawn || wait > 0 && leeway == 0
 	return min(wait, leeway)
 }

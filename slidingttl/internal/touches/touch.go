@@ -118,7 +118,7 @@ func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bo
 			t.enqueue(n, queued)
 		}
 	}
-	if urgent {
+	if urgent && !held {
 		n.urgent++
 	}
 	if !queue {
@@ -138,13 +138,26 @@ func (t *Touches) Carried(key string, m driver.Meta) (l driver.Life) {
 	t.lock()
 	defer t.unlock()
 	if s := t.keys[key]; s != nil {
-		for _, n := range s.pending {
-			if n.Was == m && n.Before.CreatedAt != 0 {
+		for _, n := range append(slices.Clone(s.pending), s.running) {
+			if n != nil && n.Was == m && n.Before.CreatedAt != 0 {
 				l = n.Before
 			}
 		}
 	}
 	return l
+}
+
+// Deleted ends the pending touches of key's record if it has no created_at: they could not tell the next one from it.
+func (t *Touches) Deleted(key string) {
+	t.lock()
+	defer t.unlock()
+	if s := t.keys[key]; s != nil {
+		for _, n := range slices.Clone(s.pending) {
+			if n.Was.CreatedAt == 0 && n.readTouch == nil {
+				t.end(n, Outcome{Was: n.Was, Err: ErrGone, result: Lost})
+			}
+		}
+	}
 }
 
 // start begins the pending touch n.
@@ -252,7 +265,8 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	refused := t.pressure.Failing && n.probe && o.failed()
 	giveUp := t.Strict || t.halted || t.closing && (t.pressure.Failing || n.fails > 0)
 	s := n.of
-	dead := n.left(t.now()) < -t.Timeout // and nobody has touched it, as far as this store knows
+	// Nor has anybody else touched it, as far as can be read.
+	dead := o.Meta.ExpiresAt != 0 && o.Meta.ExpiresAt.Sub(t.now()) < -t.Timeout
 	o.again = o.failed() && !giveUp && !dead
 	shared := o
 	shared.result = Shared
@@ -275,6 +289,7 @@ func (t *Touches) landed(n *touch, o Outcome) {
 		case again != nil && sameLife(p.Was, again.Was):
 			again.merge(p.Access)
 			t.end(p, shared)
+		case o.Err == ErrReplaced && n.Exact && !p.Exact: // p's record lives on, as another's or adopted
 		case o.serves(&p.Access):
 			t.end(p, shared)
 		case o.Err != nil || o.result == none: // this says nothing of p's record

@@ -44,11 +44,11 @@ func (t *Touches) write(ctx context.Context, a *Access, readFirst, waited bool) 
 			}
 		}
 		before := a.Before
-		if m.Version != a.Was.Version { // it may be another record
-			if a.Was.CreatedAt == 0 && (m.CreatedAt == 0 || a.Exact) {
-				err = ErrReplaced
-				break
-			}
+		if a.Was.CreatedAt == 0 && m != a.Was && (m.CreatedAt == 0 || a.Exact) { // it may be another record
+			err = ErrReplaced
+			break
+		}
+		if m.Version != a.Was.Version {
 			before = driver.Life{}
 		}
 		life, claim := m.Life, driver.Instant(0)
