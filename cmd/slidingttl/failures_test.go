@@ -290,6 +290,8 @@ func TestReadOnlyUser(t *testing.T) {
 	out, _ := command(t, 0, "audit", uri, "--policy", thirty)
 	contains(t, out, "50 records looked at")
 	_, errs := command(t, exitFailed, "adopt", uri, "--policy", thirty, "--apply", "--no-undo")
+	contains(t, errs, "NOPERM", "nothing was written")
+	_, errs = command(t, exitFailed, "adopt", uri, "--policy", thirty, "--apply", "--no-undo", "--unchecked")
 	contains(t, errs, "NOPERM", "this user has no right to do that", "starts again")
 }
 
