@@ -254,7 +254,8 @@ func TestTouchOfWhatOthersKeepAlive(t *testing.T) {
 func TestReadBehindATouchEntry(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
-		s, other := open(t, d, session, nil), open(t, under, session, nil)
+		s := open(t, d, session, nil)
+		other := open(t, under, slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: 12 * time.Hour}, nil)
 		under.Plant("k", 1, driver.Life{})
 		e, err := s.Peek(t.Context(), "k")
 		must(t, err)
@@ -266,10 +267,11 @@ func TestReadBehindATouchEntry(t *testing.T) {
 		d.before = func(_ context.Context, op, _ string) error { slow(op); return nil }
 		go func() { _, _ = s.TouchEntry(t.Context(), "k", e) }()
 		time.Sleep(900 * time.Millisecond)
+		deadline := time.Now().Add(session.IdleGrace)
 		read(t, s, "k")
-		time.Sleep(time.Minute)
-		if n := s.Stats().Touched + s.Stats().Shared; n == 0 {
-			t.Errorf("the read is served by nothing: %+v", s.Stats())
+		time.Sleep(10 * time.Second)
+		if e := stored(t, under, "k"); e.ExpiresAt < instant(deadline) {
+			t.Errorf("it expires %v before the deadline of the read: %+v", deadline.Sub(e.ExpiresAt.Time()), s.Stats())
 		}
 	})
 }
