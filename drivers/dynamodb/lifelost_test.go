@@ -85,12 +85,12 @@ func TestLifeTableRefusedOverwrite(t *testing.T) {
 // request again: at the latest when no overwrite can be under way any more.
 func TestLifeTableVersionTaken(t *testing.T) {
 	tbl := open[session](t, apartly())
-	m, item := tbl.touchedForAnHour(t, "other", session{})
+	_, item := tbl.touchedForAnHour(t, "other", session{})
 	version := plain(item[versionName])
 	last := len(version) - 1
 	item[versionName] = number(version[:last] + string('0'+(version[last]-'0'+1)%10))
 	tbl.put(t, "other", item)
-	m = tbl.mustGet(t, "other").Meta
+	m := tbl.mustGet(t, "other").Meta
 	looked := []string{"UpdateItem", "GetItem", "UpdateItem"}
 	tbl.wire.reset()
 	for i, want := range [][]string{looked, {"UpdateItem"}} {
@@ -157,7 +157,7 @@ func TestLifeTableHoldMadeLonger(t *testing.T) {
 	tbl := open[session](t, &Options{LifeTable: "of its own", Hold: 7 * day})
 	longer := tbl.like(t, func(o *Options) { o.Hold = 30 * day })
 	m := tbl.mustInsert(t, "k", session{}, lasting(day), base)
-	m = tbl.mustTouch(t, "k", m, lasting(2*day), base)
+	tbl.mustTouch(t, "k", m, lasting(2*day), base)
 	m = longer.mustGet(t, "k").Meta
 	version, err := longer.Replace(t.Context(), "k", session{User: "two"}, m, lasting(3*day), base)
 	if err != nil {

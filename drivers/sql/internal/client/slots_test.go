@@ -12,7 +12,7 @@ import (
 func TestSlots(t *testing.T) {
 	type pool struct{ conns []byte }
 	one, other := &pool{make([]byte, 1)}, &pool{make([]byte, 1)}
-	if SlotsOf(one, 8).shared != SlotsOf(one, 8).shared || SlotsOf(one, 8).shared == SlotsOf(other, 8).shared {
+	if shared := SlotsOf(one, 8).shared; SlotsOf(one, 8).shared != shared || SlotsOf(other, 8).shared == shared {
 		t.Error("slots are not the pool's")
 	}
 	for conns, want := range map[int]int64{0: unlimited, 1: 1, 8: 6} {
