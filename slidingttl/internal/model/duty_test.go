@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -80,21 +81,22 @@ func (w *world) judge(d duty) {
 	void := false
 	gen := d.gen
 	var used [kinds]bool
-	var end *state
 	var value int // the first one: of records without created_at only the value tells which is which
-	same := true  // the expiry has been the same since the access began, and the policy
+	var end *state
+	same := true // the expiry has been the same since the access began, and the policy
 	w.during(d.key, d.start.Add(-w.plan.stale), d.start, func(s *state, _, _ time.Time) bool {
 		used[s.value.kind] = true // it may have used that policy
-		void = w.plan.stale > 0 && (s.present && s.CreatedAt != gen || d.overlaps(s))
+		if void = w.plan.stale > 0 && (s.present && s.CreatedAt != gen || d.overlaps(s)); s.present && d.gen == 0 {
+			void = void || value != 0 && s.value.id != value // it may have read the one before
+			value = s.value.id
+		}
 		return !void
 	})
 	if void {
 		return
 	}
 	w.during(d.key, d.start, now, func(s *state, first, last time.Time) bool {
-		if end == nil {
-			value = s.value.id
-		}
+		value = cmp.Or(value, s.value.id)
 		void = d.gen == 0 && s.value.id != value
 		if gen == 0 && s.CreatedAt != 0 {
 			gen = s.CreatedAt
