@@ -184,7 +184,7 @@ type place struct {
 	admin  *stdsql.DB // has all rights
 	db     *stdsql.DB // the application's
 	table  string
-	user   string            // who has rights of his own; empty: the owner of the table
+	user   string            // a user with rights of its own; empty: the owner of the table
 	again  func() *stdsql.DB // another process's; nil: there is none
 	create func(ctx context.Context, statement string) error
 }
