@@ -120,7 +120,9 @@ func (w *world) checkTouch(i *incarnation, o *op, key string, was driver.Meta, l
 		return time.Now()
 	}
 	if !p.any(v.kind, o.start, time.Now(), func(r rule) bool {
-		return was.ExpiresAt < r.deadline(was.CreatedAt, hi+driver.Instant(r.Slack/16/ms)) && fits(r, was.CreatedAt) || w.restores(r, o, key, v, life)
+		later := driver.Life{CreatedAt: was.CreatedAt, ExpiresAt: was.ExpiresAt + 1}
+		due := was.ExpiresAt < r.deadline(was.CreatedAt, hi+driver.Instant(r.Slack/16/ms)) || w.restores(r, o, key, v, later)
+		return due && fits(r, was.CreatedAt) || w.restores(r, o, key, v, life)
 	}) {
 		w.violated(2, key, "%v touches %+v to E %d between %d and %d: not due, or not what the policy says", o, was, life.ExpiresAt, lo, hi)
 	}
