@@ -79,7 +79,11 @@ func (c *client) callRow(o *op) {
 		ctx, _ := c.begin(o, "save")
 		o.value = c.newValue(o.key, 0)
 		o.i.saves[o.value.id] = o
-		c.finish(o, o.i.r.Upsert(ctx, o.key, o.value))
+		err := o.i.r.Upsert(ctx, o.key, o.value)
+		c.finish(o, err)
+		if e, ok := errors.AsType[*slidingttl.Error](err); ok && e.Op == "touch" {
+			o.touchFailed = true // or that of an earlier access, which is one with it
+		}
 	default:
 		ctx, s := c.begin(o, "delete")
 		if c.finish(o, s.Delete(ctx, o.key)) {

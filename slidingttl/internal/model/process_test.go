@@ -271,7 +271,7 @@ type op struct {
 	foreign bool  // the record that it starts from has no created_at
 	reads   int   // of a life in the store
 
-	readFailed, touchFailed, writeFailed bool // a fault was injected
+	readFailed, touchFailed, writeFailed bool // a fault was injected, or the touch's caller was told of one
 }
 
 func (o *op) String() string { return fmt.Sprintf("%s %d of process %d", o.name, o.id, o.p.id) }

@@ -85,7 +85,7 @@ func (w *world) checkTouch(i *incarnation, o *op, key string, was driver.Meta, l
 		return lowered // that is how it deletes
 	}
 	lo, hi := ceil(p.clock(o.start)), ceil(p.now())
-	_, saved := o.saved(v)
+	_, saved := o.saved(key, v)
 	fits := func(r rule, c driver.Instant) bool {
 		least, most := r.expiry(c, lo), r.expiry(c, hi)
 		if saved { // with Promote a write of the value is no read
@@ -129,22 +129,24 @@ func (w *world) checkTouch(i *incarnation, o *op, key string, was driver.Meta, l
 	return lowered
 }
 
-// saved returns when the save of v began whose touch o may be: o's own save, or an earlier one
-// whose touch failed. Two saves at once may each read what the other wrote, and their touches are one.
-func (o *op) saved(v value) (began time.Time, ok bool) {
-	own := o.i.saves[v.id]
+// saved returns when the save of v under key began whose touch o may be: o's own save, or an earlier
+// one whose touch failed and none has landed since. Two saves at once may each read what the other
+// wrote, and their touches are one.
+func (o *op) saved(key string, v value) (began time.Time, ok bool) {
+	own, before := o.i.saves[v.id], time.Now()
 	if o.name == "save" {
 		own = o
 	}
 	if own != nil {
-		began, ok = own.start, true
+		began, before, ok = own.start, own.start, true
 	}
 	if o.name != "save" && o.name != "queued touch" {
 		return began, ok
 	}
 	for _, other := range o.i.saves {
-		beside := own == nil || other.end.IsZero() || other.end.After(own.start) || other.touchFailed
-		if beside && (!ok || other.start.Before(began)) {
+		beside := own == nil || other.end.IsZero() || other.end.After(own.start) || other.touchFailed &&
+			!o.p.w.sometime(key, other.end, before, func(s *state, _, _ time.Time) bool { return s.present && s.CreatedAt != 0 })
+		if other.key == key && beside && (!ok || other.start.Before(began)) {
 			began, ok = other.start, true
 		}
 	}
@@ -154,7 +156,7 @@ func (o *op) saved(v value) (began time.Time, ok bool) {
 // restores reports whether o restores the life that the record had before it was saved as v,
 // or that life as lowered by a tighter policy. r has to allow it.
 func (w *world) restores(r rule, o *op, key string, v value, life driver.Life) bool {
-	began, ok := o.saved(v)
+	began, ok := o.saved(key, v)
 	return ok && life.ExpiresAt <= w.bound(r, life.CreatedAt, ceil(o.p.now())) &&
 		w.sometime(key, began, time.Now(), func(s *state, _, _ time.Time) bool {
 			return s.present && s.CreatedAt == life.CreatedAt && s.ExpiresAt >= life.ExpiresAt
@@ -167,7 +169,7 @@ func (w *world) checkAdopted(o *op, key string, v value, c driver.Instant) {
 	if c >= floor(o.p.clock(o.start)) && c <= floor(o.p.now()) {
 		return
 	}
-	if began, ok := o.saved(v); ok && w.sometime(key, began, time.Now(), func(s *state, first, _ time.Time) bool {
+	if began, ok := o.saved(key, v); ok && w.sometime(key, began, time.Now(), func(s *state, first, _ time.Time) bool {
 		return s.present && s.CreatedAt == c && s.Alive(floor(o.p.clock(first)))
 	}) {
 		return
