@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime/debug"
 	"strconv"
 	"time"
 
 	"github.com/couchbase/gocb/v2"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -26,12 +24,6 @@ const (
 	// A peek asks for the stamp, and for created_at if that is in the body.
 	peekStampAt   = 1
 	peekCreatedAt = 2
-
-	// maxUnderWay limits the concurrent lookups of a driver's GetMulti calls. gocb's queue to a
-	// node holds 2,048 operations and refuses more.
-	maxUnderWay = 256
-	// maxReaders limits those of one GetMulti.
-	maxReaders = 64
 )
 
 var flagsSpec = gocb.GetSpec("$document.flags", &gocb.GetSpecOptions{IsXattr: true})
@@ -198,66 +190,4 @@ func (d *Driver[T]) raw(res *gocb.LookupInResult, at uint, inBody bool) (raw []b
 		return nil, nil
 	}
 	return raw, d.created.outOfReach(visible(err), inBody)
-}
-
-var errExited = errors.New("a caller's function ended the goroutine")
-
-// GetMulti implements driver.BatchGetter, with pipelined lookups. gocb's bulk calls have no
-// sub-document operations.
-func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
-	distinct := make([]int, 0, len(keys)) // their indexes in keys
-	for i := range driver.Distinct(keys) {
-		distinct = append(distinct, i)
-	}
-	entries := make([]driver.Entry[T], len(distinct))
-	errs := make([]error, len(distinct))
-	err := d.each(ctx, len(distinct), func(ctx context.Context, i int) error {
-		// A Transcoder or UnmarshalJSON may panic, which on this goroutine would end the process.
-		errs[i] = errExited
-		defer func() {
-			if v := recover(); v != nil {
-				errs[i] = &driver.PanicError{Value: v, Stack: debug.Stack(), Count: 1}
-			}
-		}()
-		e, err := d.Get(ctx, keys[distinct[i]])
-		switch errs[i] = nil; {
-		case err == nil:
-			entries[i] = e
-		case errors.Is(err, driver.ErrNotFound), errors.Is(err, driver.ErrInvalid):
-			errs[i] = err
-			return nil
-		}
-		return err
-	})
-	found := make(map[string]driver.Entry[T], len(keys))
-	var failed driver.KeyErrors
-	for i, e := range entries {
-		if errs[i] != nil && !errors.Is(errs[i], driver.ErrNotFound) {
-			failed = append(failed, &driver.KeyError{Index: distinct[i], Err: errs[i]})
-		} else if e.Version != 0 {
-			found[keys[distinct[i]]] = e
-		}
-	}
-	if err != nil {
-		return found, err
-	}
-	return found, failed.Err()
-}
-
-// each calls f concurrently for 0 to n-1, limited by the driver's slots, until one fails.
-func (d *Driver[T]) each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(maxReaders)
-	for i := range n {
-		group.Go(func() error {
-			select {
-			case d.slots <- struct{}{}:
-				defer func() { <-d.slots }()
-				return f(ctx, i)
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
-	}
-	return group.Wait()
 }

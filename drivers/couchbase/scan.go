@@ -182,21 +182,23 @@ func await[R any](ctx context.Context, call func(done func(R, error)) (gocbcore.
 // metas looks up keys, and leaves out missing documents.
 func (d *Driver[T]) metas(ctx context.Context, keys []string) ([]driver.Scanned, error) {
 	records := make([]driver.Scanned, len(keys))
-	err := d.each(ctx, len(keys), func(ctx context.Context, i int) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	_ = d.each(ctx, len(keys), func(i int) {
 		r, err := d.readPeeked(ctx, keys[i])
 		switch {
 		case errors.Is(err, driver.ErrNotFound):
-			return nil
+			return
 		case errors.Is(err, driver.ErrInvalid):
 			records[i].Problem = err
 		case err != nil:
-			return err
+			end(err)
+			return
 		}
 		records[i].Key, records[i].Meta = keys[i], r.Meta
 		if r.until > r.ExpiresAt {
 			records[i].HeldUntil = r.until
 		}
-		return nil
 	})
-	return slices.DeleteFunc(records, func(r driver.Scanned) bool { return r.Key == "" }), err
+	return slices.DeleteFunc(records, func(r driver.Scanned) bool { return r.Key == "" }), context.Cause(ctx)
 }
