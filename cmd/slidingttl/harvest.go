@@ -68,7 +68,6 @@ policy. --past-cap ends such lives: it sets their expiry to now, and a later har
 	pace.MaxSkew = time.Minute
 	f.Var((*period)(&pace.MaxSkew), "max-skew", "how far apart the clocks of the processes that use the records may be, and the largest --max-skew of retire")
 	f.BoolVar(&o.PastCap, "past-cap", false, "end the lives of records past the cap whose expiry is in the future")
-	f.IntVar(&o.Batch, "batch", 5000, "records in a file of the archive")
 	_ = c.MarkFlagRequired("source")
 	return c
 }

@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string, io streams) int {
 // flagNames puts flags in the place of the fields that they set, for errors of package upkeep.
 var flagNames = strings.NewReplacer(
 	"Options.Limits.Records", "--rate", "Options.Limits.Writes", "--writes", "Options.Limits.Cost", "--cost",
-	"Options.MaxFailed", "--max-errors", "Options.Shards", "--shards", "Options.Segments", "--segments", "Options.Page", "--page",
+	"Options.MaxFailed", "--max-errors", "Options.Shards", "--shards",
 	"Options.Resume", "--resume", "Options.Save", "--checkpoint", "AdoptOptions.Undo", "--undo", "AdoptOptions.Spread", "--spread",
 	"LookOptions.Sample", "--sample", "WriteOptions.Kinds", "--kinds", "Options.Prefix", "--prefix",
 	"MendOptions.CreatedAt", "--created-at", "ReapOptions.Grace", "--grace", "HarvestOptions.Grace", "--grace", "twice MaxSkew", "twice --max-skew", "DyingOptions.Limit", "--limit",

@@ -222,13 +222,13 @@ func TestStopped(t *testing.T) {
 		defer cancel()
 		_ = n.Await(ctx, func(c couchbasetest.Counts) bool { return c.MutateIn > 12 })
 	}()
-	code := run(ctx, []string{"adopt", n.uri, "--policy", thirty, "--apply", "--writes", "20", "--segments", "1", "--page", "5", "--checkpoint", place}, streams{in: strings.NewReader(""), out: &o, err: &e})
+	code := run(ctx, []string{"adopt", n.uri, "--policy", thirty, "--apply", "--writes", "20", "--checkpoint", place}, streams{in: strings.NewReader(""), out: &o, err: &e})
 	if code != exitStopped {
 		t.Fatalf("exit code %d\n%s%s", code, &o, &e)
 	}
 	contains(t, e.String(), "--resume")
 	contains(t, o.String(), "not all were")
-	out, _ := command(t, 0, "adopt", n.uri, "--policy", thirty, "--apply", "--writes", "0", "--segments", "1", "--page", "5", "--checkpoint", place, "--resume")
+	out, _ := command(t, 0, "adopt", n.uri, "--policy", thirty, "--apply", "--writes", "0", "--checkpoint", place, "--resume")
 	contains(t, out, "in 2 runs", "counts as found so")
 	out, _ = command(t, 0, "audit", n.uri, "--policy", thirty)
 	contains(t, out, "slides 50")
@@ -252,7 +252,7 @@ func TestKilled(t *testing.T) {
 		if kills == 20 {
 			rate = "0"
 		}
-		args := []string{"adopt", n.uri, "--policy", thirty, "--apply", "--writes", rate, "--page", "10", "--checkpoint", place}
+		args := []string{"adopt", n.uri, "--policy", thirty, "--apply", "--writes", rate, "--checkpoint", place}
 		if _, err := os.Stat(place); err == nil {
 			args = append(args, "--resume")
 		}

@@ -54,8 +54,6 @@ func (p *paceFlags) some(c *cobra.Command) {
 func (p *paceFlags) rates(c *cobra.Command) {
 	p.target.flags(c)
 	f := c.Flags()
-	f.IntVar(&p.Segments, "segments", 4, "parts of the store gone through at once")
-	f.IntVar(&p.Page, "page", 500, "records asked for at a time")
 	f.Float64Var(&p.Limits.Records, "rate", 10000, "records looked at in a second, at most (0: no limit)")
 	f.Float64Var(&p.Limits.Cost, "cost", 0, "units of the store's own spent in a second, at most (0: no limit)")
 	f.DurationVar(&p.progress, "progress", time.Minute, "how often to log how far it is, where there is no terminal (0: never)")

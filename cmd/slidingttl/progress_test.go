@@ -16,8 +16,8 @@ import (
 // Without a terminal a line of log tells now and then how far an operation is.
 func TestProgress(t *testing.T) {
 	_, uri := sessionsIn(t, 120)
-	_, errs := command(t, 0, "adopt", uri, "--policy", thirty, "--segments", "1", "--page", "10", "--progress", "1ns")
-	for _, want := range []string{`level=INFO msg=adopt at="10 records, 10 writes, 0 of 1 segments done"`, `at="120 records, \d+ a second, 120 writes, 1 of 1 segments done"`} {
+	_, errs := command(t, 0, "adopt", uri, "--policy", thirty, "--rate", "400", "--progress", "1ns")
+	for _, want := range []string{`level=INFO msg=adopt at="20 records, \d+ writes, 0 of 4 segments done"`, `at="120 records, \d+ a second, 120 writes, 4 of 4 segments done"`} {
 		if !regexp.MustCompile(want).MatchString(errs) {
 			t.Errorf("%s is not in\n%s", want, errs)
 		}
@@ -34,7 +34,7 @@ func TestMetrics(t *testing.T) {
 	defer stop()
 	ended := make(chan int)
 	go func() {
-		args := []string{"adopt", uri, "--policy", thirty, "--segments", "1", "--page", "10", "--rate", "20", "--metrics", address}
+		args := []string{"adopt", uri, "--policy", thirty, "--rate", "20", "--metrics", address}
 		ended <- run(ctx, args, streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard})
 	}()
 	want := regexp.MustCompile(`(?m)^slidingttl_operation_records_total\{operation="adopt"\} [1-9]\d*$`)

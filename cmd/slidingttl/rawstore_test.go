@@ -177,7 +177,7 @@ func (r *trial) operate(op, undo string, args ...string) (failed map[string]bool
 	if r.fault == "restart" && r.restarts && r.runs > 1 { // of the file for undo
 		args = append(args, "--same-store")
 	}
-	full = append(append(full, args...), "--json", "--rate", "0", "--page", "40", "--checkpoint", place, "--errors", named)
+	full = append(append(full, args...), "--json", "--rate", "2000", "--checkpoint", place, "--errors", named)
 	writes := op != "audit"
 	if writes {
 		full = append(full, "--apply", "--yes", "--writes", "0")

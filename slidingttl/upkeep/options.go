@@ -34,7 +34,8 @@ type Options struct {
 	// Segments is how many parts of the store are visited at once. Zero: 4.
 	Segments int
 
-	// Page is about how many records are asked for at a time. Zero: 500.
+	// Page is about how many records are asked for at a time. Zero: those that Limits.Records lets be
+	// read in a twentieth of a second, from 20 to 500.
 	Page int
 
 	// Limits bounds the pace.
@@ -155,7 +156,7 @@ func (o *Options) validate() error {
 	return cmp.Or(
 		atLeastZero("Options.Segments", &o.Segments, 4),
 		atLeastZero("Options.Shards", &o.Shards, 0),
-		atLeastZero("Options.Page", &o.Page, 500),
+		atLeastZero("Options.Page", &o.Page, 0),
 		atLeastZero("Options.MaxSkew", &o.MaxSkew, time.Minute),
 		atLeastZero("Options.Limits.Records", &o.Limits.Records, 0),
 		atLeastZero("Options.Limits.Writes", &o.Limits.Writes, 0),

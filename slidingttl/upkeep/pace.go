@@ -24,6 +24,8 @@ type pace struct {
 const (
 	thousandths = 1000
 	steerEvery  = 100 * time.Millisecond // how soon a change of the limits is seen
+
+	fewestOfPage, mostOfPage = 20, 500
 )
 
 // newPace returns the pace of o for the limit that of selects.
@@ -41,6 +43,18 @@ func (o *Options) limits() (l Limits, paused bool) {
 		return o.Limits, false
 	}
 	return o.Steer()
+}
+
+// page returns about how many records to ask for now. Small pages read evenly, but each is a trip.
+func (o *Options) page() int {
+	limits, _ := o.limits()
+	switch {
+	case o.Page != 0:
+		return o.Page
+	case limits.Records == 0:
+		return mostOfPage
+	}
+	return int(min(max(limits.Records/20, fewestOfPage), mostOfPage))
 }
 
 // set makes it perSecond units a second. A burst is the units of a fiftieth of a second, or one unit,

@@ -98,6 +98,31 @@ func TestSaveFails(t *testing.T) {
 	}
 }
 
+// A page is what a twentieth of a second may read, by the limits of now.
+func TestPageFollowsRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t)
+		var asked []int
+		s := &walktest.Scripted{Store: f, Page: func(_ int, _ driver.Cursor, limit int) (driver.Page, error) {
+			asked = append(asked, limit)
+			if len(asked) == 6 {
+				return driver.Page{}, nil
+			}
+			return driver.Page{Next: "more"}, nil
+		}}
+		o := &survey.LookOptions{}
+		o.Segments = 1
+		o.Steer = func() (upkeep.Limits, bool) {
+			return upkeep.Limits{Records: []float64{0, 10, 400, 2000, 1e6, 0.1}[min(len(asked), 5)]}, false
+		}
+		_, err := survey.Audit(t.Context(), s, policy, o)
+		ok(t, err)
+		if !slices.Equal(asked, []int{500, 20, 20, 100, 500, 20}) {
+			t.Errorf("pages of %v were asked for", asked)
+		}
+	})
+}
+
 // A scan that fails continues from where it was; one that keeps failing returns its error.
 func TestScanFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -315,7 +315,7 @@ func (w *walk[R, S]) segment(ctx context.Context, i int) error {
 	for at != "" {
 		var page driver.Page
 		err := retry.Do(ctx, func() (err error) {
-			page, err = w.scanner.Scan(ctx, at, w.opts.Page)
+			page, err = w.scanner.Scan(ctx, at, w.opts.page())
 			return err
 		})
 		if err != nil {
