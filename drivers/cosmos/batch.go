@@ -3,6 +3,7 @@ package cosmos
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -13,15 +14,21 @@ import (
 )
 
 // GetMulti implements driver.BatchGetter, with ReadManyItems. That makes a query for each physical
-// partition and thousand keys, in pages, after two requests that the client makes once. It returns
-// all records, or an error of the service and none.
+// partition and thousand keys, in pages, after two requests that the client makes once. If one of them
+// fails, the client returns nothing: then it reads one key after the other, for those that the rest of the
+// service answers.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
 	found := make(map[string]driver.Entry[T], len(keys))
 	place := make(map[identity]int, len(keys)) // index in keys
 	var bad driver.KeyErrors
 	var items []azcosmos.ItemIdentity
+	var asked []int // the index in keys of each
 	for i, key := range driver.Distinct(keys) {
-		k, err := d.identity(key)
+		var k identity
+		err := recovered(func() (err error) {
+			k, err = d.identity(key)
+			return err
+		})
 		if _, again := place[k]; err == nil && again {
 			err = invalidKey("computed", "must map to an item of its own: two keys of the call map to one item")
 		}
@@ -30,6 +37,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 			continue
 		}
 		place[k] = i
+		asked = append(asked, i)
 		items = append(items, azcosmos.ItemIdentity{ID: k.id, PartitionKey: d.partitionKey(k)})
 	}
 	if len(items) == 0 {
@@ -45,7 +53,22 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		return res, err
 	})
 	if err != nil {
-		return found, failed(ctx, err)
+		if err = failed(ctx, err); ctx.Err() != nil || errors.Is(err, driver.ErrRefused) {
+			return found, err
+		}
+		one := make([]string, len(asked))
+		for n, i := range asked {
+			one[n] = keys[i]
+		}
+		found, err = driver.GetMulti(ctx, pointReads[T]{d}, one)
+		some, ok := err.(driver.KeyErrors)
+		if err != nil && !ok {
+			return found, err
+		}
+		for _, f := range some {
+			bad = append(bad, &driver.KeyError{Index: asked[f.Index], Err: f.Err})
+		}
+		return found, bad.Err()
 	}
 	d.stats.charged(&d.stats.ReadUnits, res.RequestCharge)
 	for _, body := range res.Items {
@@ -53,7 +76,11 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		if !ok {
 			continue
 		}
-		e, err := d.entry(body)
+		var e driver.Entry[T]
+		err := recovered(func() (err error) {
+			e, err = d.entry(body)
+			return err
+		})
 		if err != nil {
 			bad = append(bad, &driver.KeyError{Index: i, Err: err})
 			continue
@@ -61,6 +88,29 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		found[keys[i]] = e
 	}
 	return found, bad.Err()
+}
+
+// pointReads is a driver without GetMulti.
+type pointReads[T any] struct{ driver.Driver[T] }
+
+// Get is the driver's. A panic in a caller's function is the key's error.
+func (d pointReads[T]) Get(ctx context.Context, key string) (e driver.Entry[T], err error) {
+	err = recovered(func() (err error) {
+		e, err = d.Driver.Get(ctx, key)
+		return err
+	})
+	return e, err
+}
+
+// recovered calls f, and returns a panic in a caller's function, such as UnmarshalJSON, as an error.
+func recovered(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &driver.InvalidError{Field: "record", Value: "one on which a function panics", Rule: "must be one that the functions of Options and of its type take",
+				Err: &driver.PanicError{Value: v, Stack: debug.Stack(), Count: 1}}
+		}
+	}()
+	return f()
 }
 
 // identityOf returns the identity of an item that was read.
