@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	stdsql "database/sql"
+	sqldriver "database/sql/driver"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -200,7 +201,7 @@ type keyKind struct {
 	most  int  // it cuts spaces beyond so many characters; zero: nothing
 	width int  // it pads a text to so many bytes; zero: not at all
 	last  rune // of its character set; zero: all
-	bits  int  // of a number beyond which pgx sends none; zero: any number
+	bits  int  // of the numbers that it holds, where another would become a different one or not be sent; zero: the server refuses it
 }
 
 type keyForm int
@@ -218,17 +219,15 @@ func (k keyKind) check(arg any) string {
 	if k == (keyKind{form: anyText}) {
 		return ""
 	}
-	of := reflect.ValueOf(arg)
-	isText, s := of.Kind() == reflect.String, of.String()
+	s, isText, isNumber := sentText(arg)
 	switch {
-	case k.width > 0 && len(fmt.Sprintf("%s", arg)) != k.width:
+	case k.width > 0 && len(s) != k.width:
 		return fmt.Sprintf("must be %d bytes, to which the column pads", k.width)
-	case k.most > 0 && utf8.RuneCountInString(fmt.Sprintf("%s", arg)) > k.most:
+	case k.most > 0 && utf8.RuneCountInString(s) > k.most:
 		return fmt.Sprintf("must be at most %d characters: the column cuts spaces beyond", k.most)
-	case k.last > 0 && strings.ContainsFunc(fmt.Sprintf("%s", arg), func(r rune) bool { return r > k.last }):
+	case k.last > 0 && strings.ContainsFunc(s, func(r rune) bool { return r > k.last }):
 		return "must be of the column's character set"
-	case k.form == wholeNumber && (isText || k.bits > 0 && of.CanInt()):
-		s := fmt.Sprint(arg)
+	case k.form == wholeNumber && (isText || isNumber):
 		digits := strings.TrimPrefix(s, "-")
 		if digits == "" || strings.Trim(digits, "0123456789") != "" || digits[0] == '0' && s != "0" {
 			return "must be a whole number, as the column writes it"
@@ -241,10 +240,27 @@ func (k keyKind) check(arg any) string {
 		if err != nil || len(b) != 16 || fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]) != s {
 			return "must be a UUID in lower case with hyphens, as the column writes it"
 		}
-	case isText && k.form == typed:
+	case k.form == typed && reflect.ValueOf(arg).Kind() == reflect.String:
 		return "must be split into a value of the column's type, such as []byte: a text of it has several spellings"
 	}
 	return ""
+}
+
+// sentText is a text, bytes or a whole number as a client sends it, whatever its type prints.
+func sentText(arg any) (s string, isText, isNumber bool) {
+	v, err := sqldriver.DefaultParameterConverter.ConvertValue(arg)
+	switch v := v.(type) {
+	case string:
+		return v, true, false
+	case []byte:
+		return string(v), false, false
+	case int64:
+		return strconv.FormatInt(v, 10), false, true
+	}
+	if of := reflect.ValueOf(arg); err != nil && of.CanUint() { // beyond int64, which only some clients send
+		return strconv.FormatUint(of.Uint(), 10), false, true
+	}
+	return "", false, false
 }
 
 // checkStatements has the database plan the driver's statements, which it does by the rights, keys

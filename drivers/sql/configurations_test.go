@@ -40,7 +40,7 @@ var dimensions = map[string][]dimension{
 	"postgres": {
 		{"access", []string{"direct", "exec", "describe_exec direct", "bounced cache_describe", "bounced exec", "bounced simple_protocol", "bounced by session", "one connection", "bounced exec, one connection"}, []string{"bounced describe_exec", "bounced", "bounced describe_exec, one connection", "bounced , one connection", "bounced exec by statement", "bounced by statement"}},
 		{"key", []string{`text COLLATE "C"`, "text", "varchar(300)", `varchar(60) COLLATE "C"`}, []string{"uuid", "citext", "bytea", "text COLLATE folded", "char(60)", "varchar", "name", "bigint", "numeric", "numeric(9,2)", "json", "inet", "macaddr", "boolean", "date", "timestamptz", "interval", "oid", "money", "varbit", "text[]", "pg_lsn", "int4range", "session_id", "session_letters"}},
-		{"layout", []string{"id", "tenant number and id"}, []string{"tenant text and id"}},
+		{"layout", []string{"id", "tenant number and id", "tenant digits and id"}, []string{"tenant text and id"}},
 		{"created", []string{"bigint", "timestamptz", "timestamp", "timestamptz(3)"}, []string{"timestamptz(0)", "integer", "date", "timestamp as timestamptz"}},
 		{"expires", []string{"bigint", "timestamptz", "timestamp"}, []string{"timestamp(2)"}},
 		{"value", []string{"jsonb", "json", "text"}, []string{"varchar(2)", "bytea"}},
@@ -55,7 +55,7 @@ var dimensions = map[string][]dimension{
 	"mariadb": {
 		{"access", []string{"direct", "interpolateParams=true", "clientFoundRows=true", "parseTime=true&loc=Local", "collation=utf8mb4_bin", "innodb_snapshot_isolation=ON"}, []string{"sql_mode=''", "autocommit=0", "time_zone='%2B02:00'", "charset=latin1", "completion_type=CHAIN", "completion_type=2", "character_set_client=latin1", "character_set_connection=latin1"}},
 		{"key", []string{"VARBINARY(255)", "VARCHAR(255) COLLATE utf8mb4_nopad_bin", "VARBINARY(40)", "VARCHAR(60) COLLATE utf8mb4_nopad_bin"}, []string{"UUID", "BINARY(60)", "VARCHAR(191)", "VARCHAR(191) COLLATE utf8mb4_bin", "CHAR(60) COLLATE utf8mb4_nopad_bin", "VARCHAR(200) CHARACTER SET latin1 COLLATE latin1_nopad_bin", "BIGINT", "BIGINT ZEROFILL", "INET4", "INET6", "BIT(40)", "DATE"}},
-		{"layout", []string{"id", "tenant number and id"}, []string{"tenant text and id"}},
+		{"layout", []string{"id", "tenant number and id", "tenant digits and id"}, []string{"tenant text and id"}},
 		{"created", []string{"BIGINT", "TIMESTAMP(3) NULL", "DATETIME(3)", "DATETIME(6)"}, []string{"DATETIME", "INT", "BIGINT UNSIGNED", "TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)"}},
 		{"expires", []string{"BIGINT", "TIMESTAMP(3) NULL", "DATETIME(3)"}, []string{"DOUBLE", "TIMESTAMP(3) NULL for 15 years", "DATETIME(3) for 15 years"}},
 		{"value", []string{"JSON", "LONGTEXT CHARACTER SET utf8mb4", "LONGBLOB"}, []string{"VARCHAR(2)", "TEXT CHARACTER SET latin1"}},
@@ -70,7 +70,7 @@ var dimensions = map[string][]dimension{
 	"sqlite": {
 		{"access", []string{"wal", "wal full", "wal, one connection", "memory, one connection", "wal, immediate"}, []string{"memory", "shared memory", "delete", "impatient"}},
 		{"key", []string{"TEXT", "TEXT COLLATE BINARY", "VARCHAR(40)", "BLOB"}, []string{"TEXT COLLATE NOCASE", "TEXT COLLATE RTRIM", "INTEGER", "NUMERIC", "REAL", "STRING"}},
-		{"layout", []string{"id", "tenant number and id"}, []string{"tenant text and id"}},
+		{"layout", []string{"id", "tenant number and id", "tenant digits and id"}, []string{"tenant text and id"}},
 		{"created", []string{"INTEGER", "TEXT", "DATETIME"}, []string{"REAL", "BLOB"}},
 		{"expires", []string{"INTEGER", "BIGINT", "TIMESTAMP"}, []string{"NUMERIC"}},
 		{"value", []string{"TEXT", "JSON", "BLOB"}, []string{"INTEGER"}},
@@ -361,7 +361,7 @@ func (y *yard) schema() string { return y.dsn[strings.LastIndexByte(y.dsn, '=')+
 func (c configuration) tables(db, name string) (statements []string) {
 	id, tenant := c["key"], ""
 	switch c["layout"] {
-	case "tenant number and id":
+	case "tenant number and id", "tenant digits and id":
 		tenant = "tenant BIGINT NOT NULL, "
 		if db == "sqlite" && c["kind"] == "strict" {
 			tenant = "tenant INTEGER NOT NULL, "
@@ -720,7 +720,7 @@ func (k *contractOf[T]) errorf(format string, args ...any) {
 // key puts a name into the configuration's layout.
 func (k *contractOf[T]) key(name string) string {
 	switch k.c["layout"] {
-	case "tenant number and id":
+	case "tenant number and id", "tenant digits and id":
 		return "7/" + name
 	case "tenant text and id":
 		return "seven/" + name
@@ -794,6 +794,9 @@ func (k *contractOf[T]) keys() (live []string) {
 	}
 	if k.c["layout"] == "tenant text and id" {
 		keys = append(keys, "Seven/abcdef", "seven /abcdef", "s\u00e9ven/abcdef")
+	}
+	if k.c["layout"] == "tenant digits and id" {
+		keys = append(keys, "99999999999999999998/abcdef", "99999999999999999999/abcdef", "07/abcdef")
 	}
 	for i, key := range keys {
 		if k.bear(fmt.Sprintf("Insert of %q", key), k.store.Insert(k.ctx, key, k.v(i))) {

@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	stdsql "database/sql"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
@@ -133,6 +134,20 @@ func TestOtherTriggers(t *testing.T) {
 	}
 }
 
+// tenantNumber and tenantDigits are what an application's Split may return, and print as something else.
+type tenantNumber int64
+
+func (n tenantNumber) String() string { return fmt.Sprintf("tenant %d", int64(n)) }
+
+type tenantDigits string
+
+func (n tenantDigits) String() string { return "tenant " + string(n) }
+
+// valued is a driver.Valuer.
+type valued string
+
+func (v valued) Value() (sqldriver.Value, error) { return strings.TrimPrefix(string(v), "v"), nil }
+
 // TestKeyTypes: key columns that Check takes, and keys that they cannot hold. In a batch such a key costs
 // no other.
 func TestKeyTypes(t *testing.T) {
@@ -143,6 +158,18 @@ func TestKeyTypes(t *testing.T) {
 	}, Join: func(c []string) string { return c[0] }}
 	digits := number
 	digits.Split = func(key string) ([]any, error) { return []any{key}, nil }
+	unsigned, named, namedDigits, values := number, number, number, number
+	unsigned.Split = func(key string) ([]any, error) {
+		var n uint64
+		_, err := fmt.Sscan(key, &n)
+		return []any{n}, err
+	}
+	named.Split = func(key string) ([]any, error) {
+		n, err := number.Split(key)
+		return []any{tenantNumber(n[0].(int64))}, err
+	}
+	namedDigits.Split = func(key string) ([]any, error) { return []any{tenantDigits(key)}, nil }
+	values.Split = func(key string) ([]any, error) { return []any{valued("v" + key)}, nil }
 	dbs := map[Dialect]*stdsql.DB{PostgreSQL: sqltest.DB(t, sqltest.PostgreSQL), MySQL: sqltest.DB(t, sqltest.MariaDB), SQLite: sqltest.DB(t, sqltest.SQLite)}
 	for _, s := range []string{"CREATE DOMAIN once AS varchar(3)", "CREATE DOMAIN twice AS once", "CREATE TYPE letter AS ENUM ('a', 'b')"} {
 		mustExec(t, dbs[PostgreSQL], PostgreSQL, s)
@@ -163,6 +190,19 @@ func TestKeyTypes(t *testing.T) {
 		{MySQL, "VARCHAR(64) CHARACTER SET ascii COLLATE ascii_nopad_bin", Key{}, "a", "caf\u00e9", ""},
 		{MySQL, "VARCHAR(64) CHARACTER SET utf8mb3 COLLATE utf8mb3_nopad_bin", Key{}, "caf\u00e9", "\U0001f600", ""},
 		{SQLite, "ANY NOT NULL", Key{}, "1", "", " STRICT"},
+		{SQLite, "BIGINT NOT NULL", digits, "9223372036854775807", "99999999999999999999", ""},
+		{SQLite, "INTEGER NOT NULL", digits, "-9223372036854775808", "18446744073709551615", ""},
+		{SQLite, "BIGINT NOT NULL", unsigned, "5", "18446744073709551615", ""},
+		{SQLite, "BIGINT NOT NULL", namedDigits, "5", "05", ""},
+		{SQLite, "BIGINT NOT NULL", values, "5", "05", ""},
+		{PostgreSQL, "smallint", unsigned, "5", "70000", ""},
+		{PostgreSQL, "bigint", unsigned, "9223372036854775807", "9223372036854775808", ""},
+		{PostgreSQL, "bigint", namedDigits, "5", "05", ""},
+		{PostgreSQL, "integer", named, "5", "3000000000", ""},
+		{PostgreSQL, "varchar(12)", namedDigits, "123456789012", "1234567890123", ""},
+		{MySQL, "BIGINT UNSIGNED", unsigned, "18446744073709551615", "", ""},
+		{MySQL, "BIGINT", namedDigits, "5", "05", ""},
+		{MySQL, "BIGINT", named, "5", "", ""},
 	} {
 		name, integer := fmt.Sprint("k", i), "BIGINT"
 		if c.dialect == SQLite {
@@ -179,7 +219,10 @@ func TestKeyTypes(t *testing.T) {
 			t.Errorf("%s: %v", c.column, err)
 			continue
 		}
-		d.mustInsert(t, c.good, session{"ann"}, lasting(time.Hour))
+		if _, err := d.Insert(t.Context(), c.good, session{"ann"}, lasting(time.Hour), base); err != nil {
+			t.Errorf("%s: Insert: %v", c.column, err)
+			continue
+		}
 		d.mustGet(t, c.good)
 		if _, err := d.Get(t.Context(), c.bad); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%s: Get of a key that it cannot hold: %v", c.column, err)

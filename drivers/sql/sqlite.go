@@ -129,8 +129,8 @@ func (sqlite) integerType(c columnType) bool { return strings.Contains(c.name, "
 func (s sqlite) keyKind(c columnType) keyKind {
 	is := func(part string) bool { return strings.Contains(c.name, part) }
 	switch {
-	case is("int"):
-		return keyKind{form: wholeNumber}
+	case is("int"): // which holds a longer text of digits as a REAL
+		return keyKind{form: wholeNumber, bits: 64}
 	case c.name == "", is("char"), is("clob"), is("text"), is("blob"):
 		return keyKind{form: anyText}
 	}
