@@ -75,7 +75,7 @@ func (d *core) checkLives(ctx context.Context, longest time.Duration) error {
 func (d *core) checkRights(ctx context.Context, table string) error {
 	k := d.triedKey()
 	none := func(bool, map[string]types.AttributeValue) {}
-	err := d.batches(ctx, []primaryKey{k}, []string{table}, false, none)
+	_, err := d.batches(ctx, []primaryKey{k}, []string{table}, false, none)
 	if err != nil {
 		return fmt.Errorf("table %s: BatchGetItem: %w", table, err)
 	}

@@ -297,7 +297,7 @@ func (d *core) older(l *lifeItem, s *stored) bool {
 // both reads the record's two items with one BatchGetItem.
 func (d *core) both(ctx context.Context, k primaryKey, consistent bool) (item map[string]types.AttributeValue, s stored, err error) {
 	var life map[string]types.AttributeValue
-	err = d.batches(ctx, []primaryKey{k}, []string{d.table, d.opts.LifeTable}, consistent, func(ofLife bool, of map[string]types.AttributeValue) {
+	_, err = d.batches(ctx, []primaryKey{k}, []string{d.table, d.opts.LifeTable}, consistent, func(ofLife bool, of map[string]types.AttributeValue) {
 		if ofLife {
 			life = of
 		} else {
@@ -396,7 +396,7 @@ func (d *core) livesOf(ctx context.Context, items []map[string]types.AttributeVa
 	}
 	var mu sync.Mutex // guards lives
 	lives = make(map[primaryKey]map[string]types.AttributeValue, len(keys))
-	err = d.batches(ctx, keys, []string{d.opts.LifeTable}, consistent, func(_ bool, item map[string]types.AttributeValue) {
+	_, err = d.batches(ctx, keys, []string{d.opts.LifeTable}, consistent, func(_ bool, item map[string]types.AttributeValue) {
 		mu.Lock()
 		defer mu.Unlock()
 		lives[d.keyOf(item)] = item

@@ -106,7 +106,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	if d.opts.LifeTable != "" {
 		tables = append(tables, d.opts.LifeTable)
 	}
-	batchErr := d.batches(ctx, all, tables, d.opts.ConsistentRead, func(ofLife bool, item map[string]types.AttributeValue) {
+	left, batchErr := d.batches(ctx, all, tables, d.opts.ConsistentRead, func(ofLife bool, item map[string]types.AttributeValue) {
 		mu.Lock()
 		defer mu.Unlock()
 		if ofLife {
@@ -115,6 +115,9 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 			values[d.keyOf(item)] = item
 		}
 	})
+	for _, key := range left { // a value whose life item was not read may be retired
+		delete(values, d.keyOf(key))
+	}
 	for k, item := range values {
 		i := place[k]
 		e, err := d.joined(ctx, k, item, lives[k])
@@ -143,12 +146,14 @@ func (d *Driver[T]) joined(ctx context.Context, k primaryKey, item, life map[str
 	return d.entry(item, s)
 }
 
-// batches reads keys from each table, and calls add for each item, also concurrently.
-func (d *core) batches(ctx context.Context, keys []primaryKey, tables []string, consistent bool, add func(ofLife bool, item map[string]types.AttributeValue)) error {
+// batches reads keys from each table, and calls add for each item, also concurrently. With an error it
+// returns the keys that were not read from each table.
+func (d *core) batches(ctx context.Context, keys []primaryKey, tables []string, consistent bool, add func(ofLife bool, item map[string]types.AttributeValue)) (left []map[string]types.AttributeValue, err error) {
 	var group errgroup.Group
 	group.SetLimit(batches)
 	size := batchSize / len(tables)
 	errs := make([]error, (len(keys)+size-1)/size)
+	unread := make([]map[string]types.KeysAndAttributes, len(errs))
 	for n := range errs {
 		read := func() error {
 			var of []map[string]types.AttributeValue
@@ -159,7 +164,7 @@ func (d *core) batches(ctx context.Context, keys []primaryKey, tables []string, 
 			for _, table := range tables {
 				request[table] = types.KeysAndAttributes{Keys: of, ConsistentRead: &consistent}
 			}
-			errs[n] = d.batch(ctx, request, add)
+			unread[n], errs[n] = d.batch(ctx, request, add)
 			return nil
 		}
 		if len(errs) == 1 {
@@ -169,11 +174,16 @@ func (d *core) batches(ctx context.Context, keys []primaryKey, tables []string, 
 		}
 	}
 	_ = group.Wait()
-	return errors.Join(errs...)
+	for _, request := range unread {
+		for _, of := range request {
+			left = append(left, of.Keys...)
+		}
+	}
+	return left, errors.Join(errs...)
 }
 
-// batch reads keys, and calls add for each item.
-func (d *core) batch(ctx context.Context, request map[string]types.KeysAndAttributes, add func(ofLife bool, item map[string]types.AttributeValue)) error {
+// batch reads keys, and calls add for each item. With an error it returns the keys that were not read.
+func (d *core) batch(ctx context.Context, request map[string]types.KeysAndAttributes, add func(ofLife bool, item map[string]types.AttributeValue)) (unread map[string]types.KeysAndAttributes, err error) {
 	delay, stalls := batchDelay, 0
 	for {
 		out, err := d.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
@@ -181,7 +191,7 @@ func (d *core) batch(ctx context.Context, request map[string]types.KeysAndAttrib
 			ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
 		})
 		if err != nil {
-			return failed(err)
+			return request, failed(err)
 		}
 		for i := range out.ConsumedCapacity {
 			d.stats.consumed(&d.stats.ReadUnits, &out.ConsumedCapacity[i])
@@ -200,15 +210,15 @@ func (d *core) batch(ctx context.Context, request map[string]types.KeysAndAttrib
 		}
 		switch {
 		case left == 0:
-			return nil
+			return nil, nil
 		case asked-left >= batchFull:
 			delay = batchDelay
 			continue
 		case stalls == batchStalls:
-			return fmt.Errorf("BatchGetItem: %d %w", left, ErrUnprocessed)
+			return request, fmt.Errorf("BatchGetItem: %d %w", left, ErrUnprocessed)
 		}
 		if err := driver.Sleep(ctx, rand.N(delay)); err != nil {
-			return err
+			return request, err
 		}
 		delay = min(2*delay, maxBatchDelay)
 	}
