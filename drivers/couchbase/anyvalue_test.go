@@ -98,12 +98,30 @@ func anyTarget[T any](t *testing.T, f *fixture, name string, o couchbase.Options
 			if err == nil {
 				err = res.Content(&v)
 			}
+			var raw json.RawMessage
+			if err == nil && !xattr && res.Content(&raw) == nil && fieldsNamed(path, raw) != 1 {
+				err = fmt.Errorf("the body has another number of fields %q than one: %s", path, raw)
+			}
 			return v, err
 		},
 		Foreign: func(ctx context.Context, key string, r *rand.Rand) (string, error) {
 			return plantAny(ctx, f.c, o, key, r)
 		},
 	}
+}
+
+// fieldsNamed counts the top-level fields of that name, however it is written.
+func fieldsNamed(name string, object []byte) (n int) {
+	dec := json.NewDecoder(bytes.NewReader(object))
+	for _, err := dec.Token(); err == nil && dec.More(); {
+		var field json.Token
+		var value json.RawMessage
+		if field, err = dec.Token(); field == name {
+			n++
+		}
+		err = errors.Join(err, dec.Decode(&value))
+	}
+	return n
 }
 
 // plantAny writes a document of any type, with any xattr.
@@ -113,7 +131,7 @@ func plantAny(ctx context.Context, c *gocb.Collection, o couchbase.Options, key 
 	anyJSON := func() string {
 		return one(`null`, `true`, `17`, `-1.5e300`, `1771234567890`, `"text"`, `"2026-05-17T09:00:00Z"`, `""`, `[]`, `[1,2,3]`, `{}`, `{"a":{}}`)
 	}
-	body := one(`{}`, `{"name":"theirs"}`, anyJSON(), "\x00\xff", "", " \n", `{"a":`, strings.Repeat(`[`, 40)+strings.Repeat(`]`, 40))
+	body := one(`{}`, `{"name":"theirs"}`, `{"deep":`+strings.Repeat(`[`, 40)+strings.Repeat(`]`, 40)+`}`, anyJSON(), "\x00\xff", "", " \n", `{"a":`, strings.Repeat(`[`, 40)+strings.Repeat(`]`, 40))
 	if !xattr && r.IntN(2) == 0 {
 		escaped := fmt.Sprintf(`\u%04x%s`, path[0], path[1:])
 		body = fmt.Sprintf(`{"%s":%s,"%s":%s,"name":"theirs"}`, one(path, path, escaped), anyJSON(), one("other", path, escaped), anyJSON())
@@ -154,6 +172,7 @@ func TestAnyValue(t *testing.T) {
 		anyTarget(t, f, "path", couchbase.Options{CreatedPath: "app.ttl.born", Retain: time.Hour}, box),
 		anyTarget(t, f, "body", couchbase.Options{CreatedIn: couchbase.Body}, box),
 		anyTarget(t, f, "field", couchbase.Options{CreatedIn: couchbase.Body, CreatedPath: "bornAt", Retain: time.Hour}, box),
+		anyTarget(t, f, "escaped", couchbase.Options{CreatedIn: couchbase.Body, CreatedPath: "<&>"}, box),
 		anyTarget(t, f, "prefixed", couchbase.Options{Transcoder: prefixed{}}, box),
 		anyTarget(t, f, "packed", couchbase.Options{Transcoder: packed{}}, box),
 		anyTarget(t, f, "packed, retained", couchbase.Options{Transcoder: packed{}, Retain: time.Hour}, box),

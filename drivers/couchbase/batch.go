@@ -32,7 +32,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		distinct = append(distinct, i)
 	}
 	found := make(map[string]driver.Entry[T], len(keys))
-	var mu sync.Mutex           // guards found and the rest
+	var mu sync.Mutex // guards found and the rest
 	var invalid driver.KeyErrors
 	var failed error // the first
 	inRow := 0

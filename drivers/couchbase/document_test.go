@@ -77,6 +77,86 @@ func TestDocumentsAreShared(t *testing.T) {
 	}
 }
 
+// A body with more levels than Couchbase finds fields in is like any other, also one of the driver's
+// earlier versions, which wrote created_at last. One of another program without created_at cannot be
+// adopted: reads and walks refuse it, and an overwrite replaces it.
+func TestDeepBody(t *testing.T) {
+	type deep struct {
+		Tree      json.RawMessage `json:"tree"`
+		CreatedAt time.Time       `json:"created_at"`
+	}
+	f := open(t)
+	now := driver.Floor(start)
+	life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+	tree := strings.Repeat("[", 40) + strings.Repeat("]", 40)
+	for _, c := range []struct {
+		name, body string // of another program
+		created    driver.Instant
+	}{
+		{"ours", "", now},
+		{"foreign", `{"tree":` + tree + `}`, 0},
+		{"earlier", `{"tree":` + tree + `,"created_at":"` + start.Format(time.RFC3339Nano) + `"}`, now},
+	} {
+		d := newDriver[deep](t, f, &couchbase.Options{CreatedIn: couchbase.Body})
+		v := deep{Tree: json.RawMessage(tree)}
+		var err error
+		if c.body == "" {
+			_, err = d.Insert(t.Context(), c.name, v, life, now)
+		} else {
+			err = plant(t.Context(), f.c, c.name, []byte(c.body), jsonFlags, 0)
+		}
+		ok(t, c.name, err)
+		cursors, err := d.Segments(t.Context(), 1)
+		ok(t, "Segments", err)
+		page, err := d.Scan(t.Context(), cursors[0], 10)
+		ok(t, "Scan", err)
+		if len(page.Records) != 1 || (page.Records[0].Problem != nil) != (c.created == 0) || page.Records[0].Meta.CreatedAt != c.created {
+			t.Errorf("%s: a scan shows %+v; want created_at %d, and a problem only without", c.name, page.Records, c.created)
+		}
+		if e, err := d.Get(t.Context(), c.name); c.created == 0 && !errors.Is(err, driver.ErrInvalid) || c.created != 0 && (err != nil || e.CreatedAt != c.created || string(e.Value.Tree) != tree) {
+			t.Errorf("%s: %+v, %v; want created_at %d, and an error without", c.name, e.Meta, err, c.created)
+		}
+		if _, err := d.Insert(t.Context(), c.name, v, life, now); !errors.Is(err, driver.ErrConflict) {
+			t.Errorf("%s: an insert over it: %v; want a conflict", c.name, err)
+		}
+		var found driver.Instant
+		m, err := d.Upsert(t.Context(), c.name, v, nil, func(was *driver.Meta) (driver.Life, error) {
+			if was != nil {
+				found = was.CreatedAt
+			}
+			return life, nil
+		}, now)
+		if err != nil || found != c.created {
+			t.Errorf("%s: an upsert finds created_at %d, %v; want %d", c.name, found, err, c.created)
+		}
+		if e, err := d.Get(t.Context(), c.name); err != nil || e.Version != m.Version || e.CreatedAt != now || string(e.Value.Tree) != tree {
+			t.Errorf("%s: after an upsert: %+v, %v; want %+v", c.name, e.Meta, err, m)
+		}
+		ok(t, "Delete", d.Delete(t.Context(), c.name))
+	}
+}
+
+// A body has one created_at, however the encoder writes the field's name.
+func TestEscapedName(t *testing.T) {
+	type doc struct {
+		Born time.Time `json:"a&b"`
+		Name string
+	}
+	f := open(t)
+	d := newDriver[doc](t, f, &couchbase.Options{CreatedIn: couchbase.Body, CreatedPath: "a&b"})
+	now := driver.Floor(start)
+	life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+	version, err := d.Insert(t.Context(), "k", doc{Name: "n", Born: time.Unix(0, 0)}, life, now)
+	ok(t, "Insert", err)
+	_, err = d.Replace(t.Context(), "k", doc{Name: "n"}, driver.Meta{Life: life, Version: version}, life, now)
+	ok(t, "Replace", err)
+	e, err := d.Get(t.Context(), "k")
+	ok(t, "Get", err)
+	if !e.Value.Born.Equal(now.Time()) || e.CreatedAt != now {
+		t.Errorf("%+v; want both created_at %v", e, now.Time())
+	}
+}
+
 // A body that cannot hold the field is refused when it is read, with a reason, and no operation
 // is sent that the server would refuse. It can be overwritten.
 func TestBodyMustBeAnObject(t *testing.T) {

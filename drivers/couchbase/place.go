@@ -102,7 +102,10 @@ func (p place) outOfReach(err error, inBody bool) error {
 	case inBody && (mismatch || errors.Is(err, gocb.ErrDocumentNotJSON) || errors.Is(err, gocb.ErrValueNotJSON)):
 		return notObject("of another type", fmt.Errorf("%w: %w", errNotObject, err))
 	case errors.Is(err, gocb.ErrPathTooDeep):
-		rule = "must be in a document of at most 32 levels, since Couchbase finds no fields in a deeper one"
+		rule = ruleDeep
+		if inBody {
+			err = fmt.Errorf("%w: %w", errTooDeep, err)
+		}
 	case !mismatch:
 		return err
 	}
@@ -140,71 +143,104 @@ func jsonType(raw []byte) string {
 	return "a number"
 }
 
-var errNotObject = errors.New("body is not a JSON object")
+var (
+	errNotObject = errors.New("body is not a JSON object")
+	errTooDeep   = errors.New("body has too many levels")
+)
 
-// find returns where the value of a top-level field lies in body, a JSON object, and where the
-// field would be inserted if it is missing. Like the server's paths, by which lookups without the body
-// go, it finds the first of several fields of that name, and none whose name has escapes.
-func find(body []byte, field string) (start, end int, ok bool, err error) {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return 0, 0, false, errNotObject
-	}
-	start = int(dec.InputOffset())
-	end = start
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return 0, 0, false, err
+// mostLevels is how deep objects and arrays may be nested up to what a path finds, or in all if it finds
+// nothing. Source: subjson, match.cc, PARSER_DEPTH, which counts the value too.
+const mostLevels = 32
+
+const ruleDeep = "must come before any value of more than 32 levels, since Couchbase finds nothing behind it"
+
+// tooDeep reports whether body, or the beginning of one, has too many levels.
+func tooDeep(body []byte) bool {
+	depth, inString := 0, false
+	for i := 0; i < len(body); i++ {
+		switch b := body[i]; {
+		case b == '"':
+			inString = !inString
+		case inString && b == '\\':
+			i++
+		case inString:
+		case b == '{' || b == '[':
+			if depth++; depth > mostLevels {
+				return true
+			}
+		case b == '}' || b == ']':
+			depth--
 		}
-		plain := name == field && bytes.HasSuffix(body[:dec.InputOffset()], []byte(`"`+field+`"`))
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return 0, 0, false, err
-		}
-		if plain && !ok {
-			end = int(dec.InputOffset())
-			start, ok = end-len(value), true
-		}
 	}
-	if _, err := dec.Token(); err != nil {
-		return 0, 0, false, err
-	}
-	return start, end, ok, nil
+	return false
 }
 
-// within reads created_at from a document's body.
+// fields calls f for each top-level field of body, a JSON object: with its name, and where in body it and
+// its value begin, and it ends.
+func fields(body []byte, f func(name string, start, value, end int)) error {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return errNotObject
+	}
+	for dec.More() {
+		rest := body[dec.InputOffset():]
+		start := len(body) - len(bytes.TrimLeft(rest, " \t\r\n,"))
+		name, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return err
+		}
+		end := int(dec.InputOffset())
+		f(name.(string), start, end-len(value), end)
+	}
+	_, err := dec.Token()
+	return err
+}
+
+// within reads created_at from a document's body. Like the server's paths, by which lookups without the
+// body go, it finds the first of several fields of that name, and none whose name has escapes. Where
+// there is none, a touch must be able to set one.
 func (p place) within(body []byte) (driver.Instant, error) {
-	start, end, ok, err := find(body, p.path)
-	switch {
-	case err != nil:
+	var created []byte
+	until := len(body) // what a path goes through
+	plain := []byte(`"` + p.path + `"`)
+	err := fields(body, func(_ string, start, value, end int) {
+		if created == nil && bytes.HasPrefix(body[start:], plain) {
+			created, until = body[value:end], end
+		}
+	})
+	if err != nil {
 		value := fmt.Sprintf("%d bytes", len(body))
 		if json.Valid(body) {
 			value = jsonType(bytes.TrimSpace(body))
 		}
 		return 0, notObject(value, err)
-	case !ok:
-		return 0, nil
 	}
-	return p.parse(body[start:end])
+	at, err := p.parse(created)
+	if at == 0 && err == nil && tooDeep(body[:until]) {
+		err = &driver.InvalidError{Field: p.field(), Value: "out of reach", Rule: ruleDeep, Err: errTooDeep}
+	}
+	return at, err
 }
 
-// put returns a copy of body with created_at set to at.
+// put returns a copy of body with created_at set to at, as its first field: behind a value of more than
+// 32 levels Couchbase would not find it. Fields whose name is the same, however written, are left out.
 func (p place) put(body []byte, at driver.Instant) ([]byte, error) {
-	start, end, ok, err := find(body, p.path)
+	out := make([]byte, 0, len(body)+len(p.path)+32)
+	out = append(out, '{', '"')
+	out = append(out, p.path...)
+	out = append(out, '"', ':')
+	out = append(out, p.format(at)...)
+	err := fields(body, func(name string, start, _, end int) {
+		if name != p.path {
+			out = append(append(out, ','), body[start:end]...)
+		}
+	})
 	if err != nil {
 		return nil, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("%d bytes", len(body)), Rule: "must encode as a JSON object with CreatedIn: Body", Err: err}
 	}
-	out := make([]byte, 0, len(body)+len(p.path)+32)
-	out = append(out, body[:start]...)
-	if !ok {
-		out = append(out, '"')
-		out = append(out, p.path...)
-		out = append(out, '"', ':')
-	}
-	out = append(out, p.format(at)...)
-	if !ok && bytes.TrimLeft(body[end:], " \t\r\n")[0] != '}' {
-		out = append(out, ',')
-	}
-	return append(out, body[end:]...), nil
+	return append(out, '}'), nil
 }

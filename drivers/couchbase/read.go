@@ -48,26 +48,12 @@ func specs(created place, c codec) (read, peek []gocb.LookupInSpec) {
 // Get implements driver.Driver, with one lookup of expiry, created_at and body together.
 func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error) {
 	var e driver.Entry[T]
-	res, err := d.lookup(ctx, key, d.read)
-	if err != nil {
-		return e, err
-	}
-	var doc document
-	// An empty document has no body; decoding reports that.
-	if err := res.ContentAt(bodyAt, &doc.body); err != nil && !errors.Is(err, gocb.ErrPathNotFound) {
-		return e, visible(err)
-	}
-	var created driver.Instant
-	if d.created.body {
-		if created, err = d.created.within(doc.body); err != nil {
-			return e, err
-		}
-	}
-	r, err := d.record(res, created, getStampAt)
+	r, body, res, err := d.readWhole(ctx, key)
 	if err != nil {
 		return e, err
 	}
 	e.Meta = r.Meta
+	doc := document{body: body}
 	if d.codec.flags {
 		flags, err := number(res, getFlagsAt)
 		if err != nil {
@@ -81,10 +67,31 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	return e, d.codec.decode(doc, &e.Value)
 }
 
+// readWhole looks up the record and its body. If created_at cannot be read, it returns the rest with the
+// error.
+func (d *Driver[T]) readWhole(ctx context.Context, key string) (r peeked, body []byte, res *gocb.LookupInResult, err error) {
+	if res, err = d.lookup(ctx, key, d.read); err != nil {
+		return r, nil, res, err
+	}
+	// An empty document has no body; decoding reports that.
+	if err := res.ContentAt(bodyAt, &body); err != nil && !errors.Is(err, gocb.ErrPathNotFound) {
+		return r, nil, res, visible(err)
+	}
+	var created driver.Instant
+	var bad error
+	if d.created.body {
+		created, bad = d.created.within(body)
+	}
+	if r, err = d.record(res, created, getStampAt); err == nil {
+		err = bad
+	}
+	return r, body, res, err
+}
+
 // meta looks up the record's Meta without its value, for a write, which may replace any body.
 func (d *Driver[T]) meta(ctx context.Context, key string) (driver.Meta, error) {
 	r, err := d.readPeeked(ctx, key)
-	if errors.Is(err, errNotObject) {
+	if errors.Is(err, errNotObject) || errors.Is(err, errTooDeep) {
 		err = nil
 	}
 	return r.Meta, err
@@ -97,13 +104,18 @@ func (d *Driver[T]) metaBeside(ctx context.Context, key string, p pending) (driv
 	return d.meta(ctx, key)
 }
 
-// readPeeked is meta, with the document's expiry.
+// readPeeked is meta, with the document's expiry. It reads the whole of a body in which the server finds
+// no field, because it has too many levels.
 func (d *Driver[T]) readPeeked(ctx context.Context, key string) (peeked, error) {
 	res, err := d.lookup(ctx, key, d.peek)
 	if err != nil {
 		return peeked{}, err
 	}
-	return d.peeked(res)
+	r, err := d.peeked(res)
+	if errors.Is(err, errTooDeep) {
+		r, _, _, err = d.readWhole(ctx, key)
+	}
+	return r, err
 }
 
 // peeked reads the results of a peek. If created_at cannot be read, it returns the rest with the

@@ -23,8 +23,42 @@ type match struct {
 }
 
 // locate follows path through doc, which is valid JSON. A component that the
-// document does not have is no error; one that cannot be, is.
+// document does not have is no error; one that cannot be, is. As on the server, what is up to the end of
+// the match must not be too deep.
 func locate(doc []byte, path []Elem) (match, memd.StatusCode) {
+	m, status := follow(doc, path)
+	end := len(doc)
+	if m.found {
+		end = m.value.end
+	}
+	if status == memd.StatusSuccess && tooDeep(doc[:end]) {
+		return match{}, memd.StatusSubDocDocTooDeep
+	}
+	return m, status
+}
+
+// maxLevels is how deep objects and arrays may be nested. Source: subjson, match.cc, PARSER_DEPTH, which
+// counts the value too.
+const maxLevels = 32
+
+// tooDeep reports whether doc, the beginning of a document, has too many levels.
+func tooDeep(doc []byte) bool {
+	for i, depth := 0, 0; i < len(doc); i++ {
+		switch doc[i] {
+		case '"':
+			i = skipString(doc, i) - 1
+		case '{', '[':
+			if depth++; depth > maxLevels {
+				return true
+			}
+		case '}', ']':
+			depth--
+		}
+	}
+	return false
+}
+
+func follow(doc []byte, path []Elem) (match, memd.StatusCode) {
 	start := skipSpace(doc, 0)
 	m := match{value: span{start, skipValue(doc, start)}}
 	for i, e := range path {
