@@ -54,10 +54,11 @@ func TestAnyValue(t *testing.T) {
 				key = o.Prefix + key
 				// They end with 9 because miniredis's Lua takes 0123 for octal.
 				meta := fmt.Sprintf("%014d9 %014d9 %016x ", r.Int64N(4e11), r.Int64N(4e11), r.Uint64())
+				header := "\x00sl1 " + meta
 				commands := [][]string{
 					{"RPUSH", key, "a"}, {"HSET", key, "v", "{}"}, {"SADD", key, "a"}, {"ZADD", key, "1", "a"},
-					{"SET", key, ""}, {"SET", key, "{}"}, {"SET", key, "\x00\xff"}, {"SET", key, "\x00sl1 "}, {"SET", key, `{"name":"theirs"}`},
-					{"SET", key, "\x00sl1 " + meta}, {"SET", key, "\x00sl1 " + meta + "{}"}, {"SET", key, "\x00sl1 " + meta[:20]},
+					{"SET", key, "{}"}, {"SET", key, "\x00\xff"}, {"SET", key, `{"name":"theirs"}`},
+					{"SET", key, header + "{}"}, {"SET", key, header[:r.IntN(len(header)+1)]}, {"SET", key, header[:20]},
 					{"SET", key, "\x00sl1 " + "00000000000000x" + meta[15:] + "{}"}, {"SET", key, "\x00sl2 " + meta + "{}"},
 				}
 				words := commands[r.IntN(len(commands))]

@@ -53,9 +53,14 @@ func failed(ctx context.Context, a Answer) error {
 
 // outcome reads the answer of a script that writes and was sent at sent: 1 if it wrote, 0 if there
 // is no live record, else the meta of the record now stored. If that was written, the server's time
-// follows, and the meta of a dead record that was replaced. That time alone: by it a life that was to
-// last had ended, or one that was to be over had not.
+// follows, and the meta of a dead record that was replaced. An array with that time alone: by it a life
+// that was to last had ended, or one that was to be over had not.
 func (d *Driver[T]) outcome(ctx context.Context, sent time.Time, a Answer) (found driver.Meta, err error) {
+	observe := func(at []byte) {
+		if ms, ok := number(at, 10); ok && len(at) == instantLen {
+			d.clock.Observe(kit.ServerTime{Sent: sent, Got: time.Now(), At: driver.Instant(ms).Time(), Step: time.Millisecond})
+		}
+	}
 	switch {
 	case a.Kind == Failed:
 		return found, fmt.Errorf("%w: %w", driver.ErrAmbiguous, failed(ctx, a))
@@ -63,18 +68,13 @@ func (d *Driver[T]) outcome(ctx context.Context, sent time.Time, a Answer) (foun
 		return found, nil
 	case a.Kind == Integer:
 		return found, driver.ErrNotFound
+	case a.Kind == Array && len(a.Array) == 1: // the life is to be planned again
+		observe(a.Array[0].String)
+		return found, driver.ErrLate
 	case a.Kind != String:
 		return found, failed(ctx, a)
 	}
 	text := a.String
-	observe := func(at []byte) {
-		ms, _ := number(at, 10)
-		d.clock.Observe(kit.ServerTime{Sent: sent, Got: time.Now(), At: driver.Instant(ms).Time(), Step: time.Millisecond})
-	}
-	if len(text) == instantLen { // the life is to be planned again
-		observe(text)
-		return found, driver.ErrLate
-	}
 	if found, err = parseMeta(text[:min(len(text), metaLen)]); err != nil {
 		return found, err
 	}

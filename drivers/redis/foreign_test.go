@@ -124,22 +124,35 @@ func TestMalformed(t *testing.T) {
 	began, soon := time.Now().Add(-time.Minute).UnixMilli(), time.Now().Add(time.Minute).UnixMilli() // a touch is due
 	f := newFixture(t, redis.Options{})
 	was := f.record(t, "sound").Meta
-	for _, text := range []string{
-		"\x00sl1 ",
+	texts := []string{
 		"\x00sl1 " + strings.Repeat("x", 60),
-		fmt.Sprintf("\x00sl1 %015d %015d %016x", 1, far, 3)[:40],
 		fmt.Sprintf("\x00sl1 %015d,%015d %016x {}", 1, far, 3),
 		fmt.Sprintf("\x00sl1 %015d %014d: %016x {}", 1, far, 3),
 		fmt.Sprintf("\x00sl1 %015d %015d %016X {}", 1, far, 0xabcdef),
-		fmt.Sprintf("\x00sl1 %015d %015d %016x", began, soon, 3),
 		fmt.Sprintf("\x00sl1 %015d %015d %016xx{}", began, soon, 3),
 		fmt.Sprintf("\x00sl1 %015d %015d %016x {}", began, soon, 0),
+	}
+	for _, header := range []string{ // cut anywhere: 15 bytes may not be taken for a time
+		fmt.Sprintf("\x00sl1 %015d %015d %016x ", began, soon, 3),
+		fmt.Sprintf("\x00sl1 %015d %015d %016x ", far, far, 3),
+		"\x00sl1 yesterday......",
 	} {
+		for end := len("\x00sl1 "); end < len(header) || end == 20; end++ {
+			texts = append(texts, header[:end])
+		}
+	}
+	for _, text := range texts {
 		f.command(t, "SET", secret, text)
 		_, err := f.d.Get(t.Context(), secret)
 		_, _, err2 := f.d.ReadTouch(t.Context(), secret, nil, anAccess(), driver.Floor(time.Now()))
 		_, err3 := f.d.GetMulti(t.Context(), []string{secret})
-		for call, err := range map[string]error{"Get": err, "ReadTouch": err2, "GetMulti": errors.Unwrap(asKeyError(err3)), "Replace": calls(f.d, was)["Replace"](t.Context()), "Overwrite": calls(f.d, was)["Overwrite"](t.Context()), "Touch": calls(f.d, was)["Touch"](t.Context())} {
+		errs := map[string]error{"Get": err, "ReadTouch": err2, "GetMulti": errors.Unwrap(asKeyError(err3))}
+		now := driver.Floor(time.Now())
+		_, errs["Insert"] = f.d.Insert(t.Context(), secret, profile{}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now)
+		for _, name := range []string{"Replace", "Overwrite", "Touch", "Remove"} {
+			errs[name] = calls(f.d, was)[name](t.Context())
+		}
+		for call, err := range errs {
 			var invalid *driver.InvalidError
 			if !errors.As(err, &invalid) {
 				t.Errorf("%s of %q: %v; want a *driver.InvalidError", call, text, err)
@@ -151,6 +164,9 @@ func TestMalformed(t *testing.T) {
 		}
 		if left, _ := f.stored(t, secret); left != text {
 			t.Errorf("%q has become %q", text, left)
+		}
+		if off := time.Until(f.d.Now()).Abs(); off > time.Second {
+			t.Fatalf("after calls of %q the driver's time is off by %v", text, off)
 		}
 	}
 }

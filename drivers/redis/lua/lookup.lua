@@ -33,9 +33,8 @@ end
 
 -- life returns created_at and the expiry of a meta, or nil if it has another form, which is refused.
 local function life(meta)
-  local instant, version = string.rep('%d', 15), string.rep('[%da-f]', 16)
-  local created, expiry = string.match(meta, '^(' .. instant .. ') (' .. instant .. ') ' .. version .. '$')
-  if string.sub(meta, 33) ~= string.rep('0', 16) then
+  local created, expiry = string.match(meta, '^(%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d) (%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d) [%da-f][%da-f][%da-f][%da-f][%da-f][%da-f][%da-f][%da-f][%da-f][%da-f][%da-f][%da-f][%da-f][%da-f][%da-f][%da-f]$')
+  if string.sub(meta, 33) ~= '0000000000000000' then
     return created, expiry
   end
 end
@@ -47,16 +46,16 @@ local function dead(meta)
   return expiry and tonumber(expiry) ~= 0 and tonumber(expiry) <= now()
 end
 
--- apart returns the server's time if an expiry has passed by that and not by another time, or the
--- reverse; else nil.
+-- apart returns the server's time, in a table, if an expiry has passed by that and not by another
+-- time, or the reverse; else nil. A meta is returned as a string, whatever it holds.
 local function apart(expiry, by)
   if (expiry <= by) ~= (expiry <= server()) then
-    return string.format('%015.0f', server())
+    return {string.format('%015.0f', server())}
   end
 end
 
--- late returns the server's time if a new life has ended by it, or nil. Another clock may write any
--- life.
+-- late returns what apart does if a new life has ended by the server's time, or nil. Another clock
+-- may write any life.
 local function late(record)
   local expiry = tonumber(string.sub(record, 22, 36))
   return ARGV[1] == '0' and expiry ~= 0 and apart(expiry, 0)

@@ -1,6 +1,6 @@
 -- ARGV: the caller's time; the meta of the record to touch; the meta to write, empty to remove the
 -- header; the key's expiry, 0 for none; the record's own, if it must have passed by the server's time
--- exactly if it has by the caller's. If it has not, returns the server's.
+-- exactly if it has by the caller's. If it has not, returns the server's, in a table.
 local meta, foreign = found()
 if not meta or dead(meta) then
   return 0
