@@ -59,9 +59,10 @@ func BenchmarkLayout(b *testing.B) {
 	value := strings.Repeat("x", 254)
 	record, err := d.record(value, driver.Meta{Life: life, Version: kit.NewVersion(math.MaxUint64)})
 	must(err)
-	hash := newScript(hashTouch)
+	hash := &script{Command{Words: []string{"EVALSHA", "", "1"}}, Command{Words: []string{"EVAL", hashTouch, "1"}}}
 	for _, s := range []*script{readTouchScript, hash} {
-		must(client.Do(ctx, client.B().ScriptLoad().Script(s.byText.Words[1]).Build()).Error())
+		s.byHash.Words[1], err = client.Do(ctx, client.B().ScriptLoad().Script(s.byText.Words[1]).Build()).ToString()
+		must(err)
 	}
 	stat := func(section, field, within string) (n float64) {
 		text, err := client.Do(ctx, client.B().Info().Section(section).Build()).ToString()
@@ -87,7 +88,7 @@ func BenchmarkLayout(b *testing.B) {
 	at, b1 := now, client.B()
 	due := func(s *script) func(string) rueidis.Completed {
 		return func(key string) rueidis.Completed {
-			return b1.Evalsha().Sha1(s.byHash.Words[1]).Numkeys(1).Key(key).Arg(decimal(now), padded(at+4e6), padded(at+4e6), "40000000", "0").Build()
+			return b1.Evalsha().Sha1(s.byHash.Words[1]).Numkeys(1).Key(key).Arg(decimal(now), padded(at+4e6), padded(at+4e6), "40000000", "0", "").Build()
 		}
 	}
 	for _, layout := range []struct {

@@ -17,9 +17,8 @@ elseif sub(record, 1, 5) ~= '\0sl1 ' then
   return {record, math.min(redis.call('PEXPIRETIME', key), 999999999999999), seconds, micros}
 end
 local expiry = sub(record, 22, 36)
-local instant, version = string.rep('%d', 15), string.rep('[%da-f]', 16)
-if expiry >= argv[2] or sub(record, 38, 53) == '0000000000000000' or
-  not string.find(sub(record, 6, 54), '^' .. instant .. ' ' .. instant .. ' ' .. version .. ' $') then
+if expiry >= argv[2] or sub(record, 38, 53) == '0000000000000000' or not string.find(sub(record, 6, 54),
+  '^%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d %d%d%d%d%d%d%d%d%d%d%d%d%d%d%d [%da-f][%da-f][%da-f][%da-f][%da-f][%da-f][%da-f][%da-f][%da-f][%da-f][%da-f][%da-f][%da-f][%da-f][%da-f][%da-f] $') then
   return {record, false, seconds, micros} -- not due, or no header, which is refused
 end
 time = time or redis.call('TIME')
