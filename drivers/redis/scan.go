@@ -149,7 +149,8 @@ func (d *Driver[T]) describe(ctx context.Context, client Client, keys []string, 
 	answers := client.DoMulti(ctx, cs)
 	for i, key := range keys {
 		header, size, gone := answers[3*i], answers[3*i+1], answers[3*i+2].Integer
-		if bad := slices.IndexFunc(answers[3*i:3*i+3], func(a Answer) bool { return a.Err != nil }); bad >= 0 {
+		bad := slices.IndexFunc(answers[3*i:3*i+3], func(a Answer) bool { return a.Kind != String && a.Kind != Integer })
+		if bad >= 0 {
 			if err := failed(ctx, answers[3*i+bad]); !errors.Is(err, driver.ErrInvalid) {
 				return err
 			}

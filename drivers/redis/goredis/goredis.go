@@ -196,7 +196,14 @@ func (c *client) DoMulti(ctx context.Context, cs []redis.Command) []redis.Answer
 						sent[n] = command(ctx, cs[i])
 						_ = pipe.Process(ctx, sent[n])
 					}
-					_, _ = pipe.Exec(ctx)
+					// Of a connection that could not be set up, and of a hook, this error may be the only one.
+					if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, goredis.Nil) {
+						for _, cmd := range sent {
+							if cmd.Val() == nil && cmd.Err() == nil {
+								cmd.SetErr(err)
+							}
+						}
+					}
 					return a
 				})
 			}
@@ -252,6 +259,8 @@ func answerTo(cmd *goredis.Cmd) redis.Answer {
 	v, err := cmd.Result()
 	var network *net.OpError
 	switch _, refused := errors.AsType[goredis.Error](err); {
+	case err == nil && v == nil: // nil of the server's is redis.Nil
+		return redis.Answer{Err: errors.New("goredis: neither a value nor an error, as from a hook that returns nil")}
 	case err == nil:
 		return answerIn(v)
 	case errors.Is(err, goredis.Nil):
