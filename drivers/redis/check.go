@@ -1,10 +1,12 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +22,8 @@ const leastVersion = 7
 // is a primary of Redis 7 or later or Valkey, that it evicts nothing (maxmemory-policy), and that
 // the system's clock is within Options.MaxSkew of its clock. A setting that the server does not
 // report passes. Redis has no longest TTL. At the node of one key that does not exist it also tries
-// each command that the driver sends: that the user may run it, and that a primary answers.
+// each command that the driver sends: that the server has it, that the user may run it, and that a
+// primary answers. What a server refuses for a while passes: without memory, for one.
 func (d *Driver[T]) Check(ctx context.Context, _ time.Duration) error {
 	nodes, err := d.nodes(ctx)
 	if err != nil {
@@ -43,7 +46,7 @@ func (d *Driver[T]) checkNode(ctx context.Context, n node) error {
 		return err
 	}
 	got := parseInfo(string(about.String))
-	var errs []error
+	errs := []error{checkMode(n.part, got)}
 	wrong := func(what, value, rule string) {
 		field := what
 		if n.part != whole {
@@ -68,17 +71,20 @@ func (d *Driver[T]) checkNode(ctx context.Context, n node) error {
 func (d *Driver[T]) checkRights(ctx context.Context) error {
 	key := fmt.Sprintf("%scheck %x", d.opts.Prefix, kit.NewVersion(math.MaxUint64))
 	var errs []error
+	var replica error
 	wrong := func(command string, a Answer) {
+		code := ""
+		if a.Kind == Refused {
+			code, _, _ = strings.Cut(a.Err.Error(), " ")
+		}
 		err := failed(ctx, a)
 		switch {
-		case unknownScript(a):
-			return
-		case a.Kind == Refused && strings.HasPrefix(a.Err.Error(), "READONLY"):
-			err = &driver.InvalidError{Field: "client", Value: "asks a replica", Rule: "must ask primaries: a replica refuses writes, and its reads are behind", Err: err}
-		case a.Kind == Refused && !errors.Is(err, driver.ErrRefused):
-			return // out of memory, for one
+		case unknownScript(a), slices.Contains(passing, code):
+		case code == "READONLY":
+			replica = &driver.InvalidError{Field: "client", Value: "one that asks a replica", Rule: "must ask primaries: a replica refuses writes, and its reads are behind", Err: err}
+		default:
+			errs = append(errs, fmt.Errorf("%s: %w", command, err))
 		}
-		errs = append(errs, fmt.Errorf("%s: %w", command, err))
 	}
 	for _, c := range []Command{checkScript.byHash, checkScript.byText, readScript.byHash, readScript.byText} {
 		a := d.client.Do(ctx, c.with(key))
@@ -93,5 +99,16 @@ func (d *Driver[T]) checkRights(ctx context.Context) error {
 	if a := d.client.Do(ctx, Command{Words: []string{"SCAN", "0", "COUNT", "1"}, NoKey: true}); a.Kind != Array {
 		wrong("SCAN", a)
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, replica)...)
+}
+
+// passing are the codes of refusals that end by themselves. Source: src/server.c, src/cluster.c.
+var passing = []string{"OOM", "LOADING", "BUSY", "NOREPLICAS", "MISCONF", "CLUSTERDOWN", "TRYAGAIN"}
+
+// checkMode refuses a client of a single server that belongs to a cluster, by the server's INFO.
+func checkMode(part string, info map[string]string) error {
+	if part != whole || cmp.Or(info["redis_mode"], info["server_mode"]) != "cluster" {
+		return nil
+	}
+	return &driver.InvalidError{Field: "client", Value: "a client of a single server", Rule: "must be a cluster's where the server belongs to one, or it sees a part of the records as all (IsClusterMode of go-redis, no ForceSingleClient of rueidis)"}
 }

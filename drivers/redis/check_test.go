@@ -1,8 +1,12 @@
 package redis_test
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -121,6 +125,71 @@ func TestCheckRights(t *testing.T) {
 	}
 	f.command(t, "CONFIG", "SET", "maxmemory", "1")
 	ok(t, "Check when memory is full", f.d.Check(t.Context(), 0))
+}
+
+// Check names each command that the server lacks: hosted servers rename some.
+func TestCheckWithoutCommand(t *testing.T) {
+	server, err := exec.LookPath(cmp.Or(os.Getenv("REDISTEST_SERVER"), "redis-server"))
+	ok(t, "LookPath", err)
+	for _, right := range readmeRights(t) {
+		name := strings.ToUpper(strings.TrimPrefix(right, "+"))
+		if name == "@CONNECTION" || name == "CLUSTER|SLOTS" || name == "INFO" { // the server's start is seen by INFO
+			continue
+		}
+		without := filepath.Join(t.TempDir(), "server")
+		ok(t, "WriteFile", os.WriteFile(without, fmt.Appendf(nil, "#!/bin/sh\nexec %s \"$@\" --rename-command %s ''\n", server, name), 0o755))
+		t.Setenv("REDISTEST_SERVER", without)
+		err := open[profile](t, redistest.Start(t).Client(t), redis.Options{}).Check(t.Context(), 0)
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("Check without %s: %v; want an error that names it", name, err)
+		}
+	}
+}
+
+// A right of the command alone is no right on the keys: a selector may give it on others, or to read.
+func TestCheckSelectors(t *testing.T) {
+	f := newFixture(t, redis.Options{})
+	const most = "+get +getrange +strlen +del +persist +pexpireat +pexpiretime +evalsha_ro +eval_ro +time +scan +info +@connection "
+	for i, rules := range []string{
+		most + "%R~s:* +set +setrange (~s:*,+eval,+evalsha)",
+		most + "~s:* +eval +evalsha (~s:*,+set) (%R~s:*,+setrange)",
+	} {
+		user := fmt.Sprint("u", i)
+		words := []string{"ACL", "SETUSER", user, "on", "nopass"}
+		for _, rule := range strings.Fields(rules) {
+			words = append(words, strings.ReplaceAll(rule, ",", " "))
+		}
+		f.command(t, words...)
+		option := f.server.Option()
+		option.Username, option.Password = user, "any"
+		d := open[profile](t, redistest.NewClient(t, option), redis.Options{Prefix: "s:"})
+		if err := d.Check(t.Context(), 0); !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "SETRANGE") {
+			t.Errorf("Check of a user with %s: %v; want %v, and SETRANGE", rules, err, driver.ErrRefused)
+		}
+	}
+}
+
+// A client of one server that belongs to a cluster would see a part of the records as all.
+func TestSingleClientOfCluster(t *testing.T) {
+	option := redistest.StartCluster(t).Option()
+	option.InitAddress, option.ForceSingleClient = option.InitAddress[:1], true
+	d := open[profile](t, redistest.NewClient(t, option), redis.Options{})
+	from, err := d.Segments(t.Context(), 1)
+	ok(t, "Segments", err)
+	_, err = d.Scan(t.Context(), from[0], 10)
+	for call, err := range map[string]error{"Scan": err, "Check": d.Check(t.Context(), 0)} {
+		if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "client of a single server") {
+			t.Errorf("%s by a client of one node: %v; want %v that names the client", call, err, driver.ErrInvalid)
+		}
+	}
+}
+
+// A client that asks replicas is refused, in one sentence.
+func TestCheckClientOfReplica(t *testing.T) {
+	d := open[profile](t, redistest.Start(t).StartReplica(t).Client(t), redis.Options{})
+	if err := d.Check(t.Context(), 0); !errors.Is(err, driver.ErrInvalid) || strings.Count(err.Error(), "must ask primaries") != 1 {
+		t.Errorf("Check: %v; want %v, once", err, driver.ErrInvalid)
+	}
 }
 
 // The permissions that the README names are enough.

@@ -28,7 +28,7 @@ func (e unquoted) Unwrap() error { return e.err }
 
 // refusals are beginnings of errors about credentials and permissions. Source: redis.io, ACL,
 // src/server.c; of the last two src/script.c, of Redis 7.0, and of Redis 7.2 and Valkey.
-var refusals = []string{"NOAUTH", "NOPERM", "WRONGPASS", "The user executing the script can't run", "ACL failure in"}
+var refusals = []string{"NOAUTH", "NOPERM", "WRONGPASS", "The user executing the script can't", "ACL failure in"}
 
 var errAnswer = errors.New("an answer of another kind")
 

@@ -116,7 +116,11 @@ func (d *Driver[T]) keys(ctx context.Context, client Client, p place, limit int)
 		{Words: []string{"INFO", "server"}, NoKey: true},
 		{Words: []string{"SCAN", strconv.FormatUint(p.At, 10), "MATCH", quoted.Replace(d.opts.Prefix) + "*", "COUNT", strconv.Itoa(limit)}, NoKey: true},
 	})
-	next := place{Part: p.Part, Server: parseInfo(string(answers[0].String))["run_id"]}
+	info := parseInfo(string(answers[0].String))
+	if err := checkMode(p.Part, info); err != nil {
+		return nil, p, true, err
+	}
+	next := place{Part: p.Part, Server: info["run_id"]}
 	if p.At != 0 && p.Server != next.Server {
 		return nil, p, false, nil
 	}
