@@ -62,8 +62,6 @@ var adoption = operation{
 //
 // The report counts records as "adopted", or in a dry run what would be, "already" (with created_at),
 // "dead", "too_old" and "no_origin" (left, by Origin), and "malformed".
-//
-// Together with an error, the report is valid for the records read until then.
 func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *AdoptOptions) (*Report, error) {
 	o, err := checked(opts)
 	if err != nil {
@@ -83,7 +81,6 @@ func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Ad
 		return nil, invalid("AdoptOptions.Origin", fmt.Sprintf("%q", o.Origin.Name), "must have a name and a function, or neither")
 	}
 	a := &adopter[T]{d: d, opts: &o, judge: j, writer: newWriter(d, &o.WriteOptions)}
-	a.raw, _ = driver.As[driver.RawReader](d)
 	about := about(j, fmt.Sprintf(", spread %v, exact %v, rule %q, too old %v, apply %v", o.Spread, o.Exact, o.Origin.Name, o.TooOld, o.Apply))
 	return adoption.run(ctx, d, about, j.Policies(), &o.WriteOptions, a.writer, a.adopt)
 }
@@ -91,7 +88,6 @@ func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Ad
 // adopter is an Adopt under way.
 type adopter[T any] struct {
 	d      driver.Driver[T]
-	raw    driver.RawReader // nil: the driver has none
 	opts   *AdoptOptions
 	judge  *verdict.Judge
 	writer *writer
@@ -134,7 +130,7 @@ func (a *adopter[T]) adopt(ctx context.Context, r *record) (one Report, err erro
 			counted = "dead"
 			return m.Life, false, nil
 		}
-		created, known, err := a.created(ctx, Record{Key: r.Key, Meta: m, raw: a.raw}, t, at)
+		created, known, err := a.created(ctx, Record{Key: r.Key, Meta: m, raw: a.writer.raw}, t, at)
 		switch {
 		case err != nil:
 			return m.Life, false, err

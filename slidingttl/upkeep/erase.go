@@ -50,8 +50,6 @@ var erasing = operation{
 // or there after it: another look counts in Failed those that are there at the end. "others" are keys that
 // hold no record, but another type of value, for example: they stay. "later" are lives beside records that
 // have to stay for now: erase again an hour later.
-//
-// Together with an error, the report is valid for the records read until then.
 func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*Report, error) {
 	o, err := checked(opts)
 	if err != nil {

@@ -105,8 +105,6 @@ type Harvested interface {
 // and others as "earlier" (left to an earlier harvest), "alive", or dead for less than Grace, "past_cap"
 // (left: their expiry is still to come), "ended" (by HarvestOptions.PastCap), "malformed" and "implausible"
 // (not handed over), and "lost" (dead, and removed or overwritten before they were read).
-//
-// Together with an error, the report is valid for the records handed over until then.
 func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *HarvestOptions) (*Report, error) {
 	o, err := checked(opts)
 	if err != nil {

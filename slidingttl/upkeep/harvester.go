@@ -117,10 +117,7 @@ func (h *harvester) forEach(ctx context.Context, page []record, into *Report, on
 	h.readers.fails.walked.Add(int64(len(page)))
 	err := forEach(ctx, h.readers, page, into, false, one)
 	into.pending = nil
-	if ended, ok := errors.AsType[*stopped](err); ok {
-		return ended.err
-	}
-	return err
+	return causeOf(err)
 }
 
 // end ends the life of s if it is still past its cap.

@@ -39,8 +39,6 @@ var mending = operation{
 //
 // The report counts records as "mended", or in a dry run what would be, as "well", and as "left", where
 // what was meant is in doubt.
-//
-// Together with an error, the report is valid for the records read until then.
 func Mend[T any](ctx context.Context, d Store[T], opts *MendOptions) (*Report, error) {
 	o, err := checked(opts)
 	if err != nil {

@@ -63,8 +63,6 @@ var reaping = operation{
 // The report counts records removed as "past_cap" and "expired", or in a dry run what would be, those that
 // are dead and stay as "retained" and "left" to the store, those "alive", or dead for less than Grace, and
 // as "malformed" or "implausible" (with times that make no sense) what is not removed either.
-//
-// Together with an error, the report is valid for the records read until then.
 func Reap[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *ReapOptions) (*Report, error) {
 	o, err := checked(opts)
 	if err != nil {

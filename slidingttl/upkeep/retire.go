@@ -33,8 +33,6 @@ var retiring = operation{
 //
 // The report counts records as "retired", or in a dry run what would be, and as "dead" those not found or
 // dead already. A record whose life cannot be read counts as failed.
-//
-// Together with an error, the report is valid for the records read until then.
 func Retire[T any](ctx context.Context, d Store[T], opts *RetireOptions) (*Report, error) {
 	o, err := checked(opts)
 	if err != nil {

@@ -46,8 +46,6 @@ var undoing = operation{
 // The report counts keys, of which the changes may have several lines: as "undone", or in a dry run what
 // would be, as "changed" (left, because they were touched or written since), and "already" (without
 // created_at). "torn" counts the lines that are not whole.
-//
-// Together with an error, the report is valid for the records read until then.
 func Undo[T any](ctx context.Context, d Store[T], changes io.ReaderAt, opts *WriteOptions) (*Report, error) {
 	o, err := checked(opts)
 	if err != nil {
@@ -83,13 +81,19 @@ type undoer[T any] struct {
 func (u *undoer[T]) undo(ctx context.Context, r *record) (one Report, err error) {
 	r.Life = r.changes[len(r.changes)-1].Life
 	if u.writer.raw != nil {
-		if err := u.writer.look(ctx, r); err != nil {
+		var raw driver.Raw
+		err := retry.Do(ctx, func() (err error) {
+			raw, err = u.writer.raw.Raw(ctx, r.Key)
+			return err
+		})
+		if err != nil {
 			what, err := u.writer.became(err)
 			if err == nil {
 				one.note(what, "", 0)
 			}
 			return one, err
 		}
+		r.Meta, r.Problem, r.Size = raw.Meta, raw.Problem, len(raw.Value)
 	}
 	counted := "undone"
 	plan := func(m driver.Meta) (driver.Life, bool, error) {
@@ -112,19 +116,6 @@ func (u *undoer[T]) undo(ctx context.Context, r *record) (one Report, err error)
 	}
 	one.note(what, counted, r.Size)
 	return one, nil
-}
-
-// look reads the record under r.Key.
-func (w *writer) look(ctx context.Context, r *record) error {
-	var raw driver.Raw
-	err := retry.Do(ctx, func() (err error) {
-		raw, err = w.raw.Raw(ctx, r.Key)
-		return err
-	})
-	if err == nil {
-		r.Meta, r.Problem, r.Size = raw.Meta, raw.Problem, len(raw.Value)
-	}
-	return err
 }
 
 // changesOf is a driver.Scanner over the keys of changes. A key may have several lines, anywhere in

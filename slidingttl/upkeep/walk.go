@@ -97,11 +97,9 @@ type walk[R any, S state[R]] struct {
 // all returns all results. The caller holds w.mu.
 func (w *walk[R, S]) all() *R {
 	all := new(R)
-	S(all).Sum().sum(S(&w.found).Sum())
-	w.add(all, &w.found)
+	w.sum(all, &w.found)
 	for i := range w.parts {
-		S(all).Sum().sum(S(&w.parts[i]).Sum())
-		w.add(all, &w.parts[i])
+		w.sum(all, &w.parts[i])
 	}
 	t := S(all).Sum()
 	t.Waiting, t.Done = int64(len(t.pending)), len(t.pending) == 0
@@ -109,6 +107,12 @@ func (w *walk[R, S]) all() *R {
 		t.Done = t.Done && s == ""
 	}
 	return all
+}
+
+// sum adds results to others.
+func (w *walk[R, S]) sum(into, more S) {
+	into.Sum().sum(more.Sum())
+	w.add(into, more)
 }
 
 // run visits s and returns the results, also together with an error.
@@ -188,13 +192,8 @@ func (w *walk[R, S]) again(ctx context.Context) error {
 	} else {
 		S(&rest).Sum().pending = pending
 	}
-	S(&w.found).Sum().sum(S(&rest).Sum())
-	w.add(&w.found, &rest)
-	var ended *stopped
-	if errors.As(err, &ended) {
-		err = ended.err
-	}
-	return err
+	w.sum(&w.found, &rest)
+	return causeOf(err)
 }
 
 // takePending removes and returns what is pending.
@@ -214,8 +213,7 @@ func (w *walk[R, S]) end(ctx context.Context) error {
 	if err := w.finish(ctx, &rest); err != nil {
 		return err
 	}
-	S(&w.found).Sum().sum(S(&rest).Sum())
-	w.add(&w.found, &rest)
+	w.sum(&w.found, &rest)
 	for i, found := range w.left {
 		if err := w.commit(i, "", found); err != nil {
 			return err
@@ -248,28 +246,22 @@ func (w *walk[R, S]) open(ctx context.Context) error {
 
 // restore adds the segments of c, and its results.
 func (w *walk[R, S]) restore(c *Checkpoint) error {
-	var all R
-	if err := json.Unmarshal(c.State, &all); err != nil {
-		return err
-	}
-	t := S(&all).Sum()
-	t.Waiting, t.pending = 0, c.Pending
-	parts := make([]R, len(c.Segments))
+	rest, parts := c.State, make([]R, len(c.Segments))
 	if len(c.Parts) == len(c.Segments) {
-		rest := Totals{Runs: t.Runs, Seconds: t.Seconds, pending: t.pending}
-		all = *new(R)
-		if err := json.Unmarshal(c.Rest, &all); err != nil {
-			return err
-		}
-		t.Runs, t.Seconds, t.pending = rest.Runs, rest.Seconds, rest.pending
+		rest = c.Rest
 		for i := range parts {
 			if err := json.Unmarshal(c.Parts[i], &parts[i]); err != nil {
 				return err
 			}
 		}
 	}
-	S(&w.found).Sum().sum(t)
-	w.add(&w.found, &all)
+	var others R
+	if err := json.Unmarshal(rest, &others); err != nil {
+		return err
+	}
+	t := S(&others).Sum()
+	t.Waiting, t.pending = 0, c.Pending
+	w.sum(&w.found, &others)
 	w.segments, w.parts = append(w.segments, c.Segments...), append(w.parts, parts...)
 	return nil
 }
@@ -337,9 +329,8 @@ func (w *walk[R, S]) segment(ctx context.Context, i int) error {
 			}
 		}
 		err = w.visit(ctx, i, page.Records, &found)
-		var ended *stopped
-		if errors.As(err, &ended) { // the page is done but for what is pending
-			return cmp.Or(w.commit(i, page.Next, &found), ended.err)
+		if errors.As(err, new(*stopped)) { // the page is done but for what is pending
+			return cmp.Or(w.commit(i, page.Next, &found), causeOf(err))
 		}
 		if err != nil {
 			return err
@@ -383,22 +374,16 @@ func (w *walk[R, S]) restart(ctx context.Context, i int) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	S(&w.parts[i]).Sum().sum(S(&settled).Sum())
-	w.add(&w.parts[i], &settled)
+	w.sum(&w.parts[i], &settled)
 	w.job.restart(&w.parts[i])
-	if ended, ok := errors.AsType[*stopped](err); ok {
-		err = ended.err
-	}
-	return err
+	return causeOf(err)
 }
 
 // commit adds the results of a page, and moves the segment's position.
 func (w *walk[R, S]) commit(i int, next driver.Cursor, found S) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	part := S(&w.parts[i])
-	part.Sum().sum(found.Sum())
-	w.add(part, found)
+	w.sum(&w.parts[i], found)
 	w.segments[i] = next
 	if w.opts.Progress != nil {
 		w.opts.Progress(w.progress())
@@ -411,14 +396,14 @@ func (w *walk[R, S]) commit(i int, next driver.Cursor, found S) error {
 
 // progress returns the progress of w. The caller holds w.mu.
 func (w *walk[R, S]) progress() Progress {
-	var t Totals
-	for i := range w.parts {
-		p := S(&w.parts[i]).Sum()
-		t.Records, t.Passed, t.Failed, t.Cost = t.Records+p.Records, t.Passed+p.Passed, t.Failed+p.Failed, t.Cost+p.Cost
+	now := Progress{Segments: len(w.segments), Elapsed: time.Since(w.began)}
+	add := func(t *Totals) {
+		now.Records, now.Passed, now.Failed, now.Cost = now.Records+t.Records, now.Passed+t.Passed, now.Failed+t.Failed, now.Cost+t.Cost
 	}
-	p := S(&w.found).Sum()
-	t.Records, t.Passed, t.Failed, t.Cost = t.Records+p.Records, t.Passed+p.Passed, t.Failed+p.Failed, t.Cost+p.Cost
-	now := Progress{Records: t.Records, Passed: t.Passed, Failed: t.Failed, Cost: t.Cost, Segments: len(w.segments), Elapsed: time.Since(w.began)}
+	add(S(&w.found).Sum())
+	for i := range w.parts {
+		add(S(&w.parts[i]).Sum())
+	}
 	if w.wrote != nil {
 		now.Writes = w.wrote()
 	}

@@ -131,6 +131,14 @@ type stopped struct{ err error }
 func (s *stopped) Error() string { return s.err.Error() }
 func (s *stopped) Unwrap() error { return s.err }
 
+// causeOf returns what ended a walk by err.
+func causeOf(err error) error {
+	if ended, ok := errors.AsType[*stopped](err); ok {
+		return ended.err
+	}
+	return err
+}
+
 // forEach calls one for each record, concurrently, and adds the results to into. A record that
 // failed is counted there, or pending if another attempt may succeed and the walk will make one
 // (later). It does not end the page, unless too many records have failed; then, and if ctx ends,
