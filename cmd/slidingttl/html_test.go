@@ -134,7 +134,8 @@ func TestPagesOfLittle(t *testing.T) {
 	}
 	all := (&survey.Sample{Segments: 64, Of: 0.1, Confidence: 0.99})
 	r := &survey.AuditReport{Sample: all, States: map[verdict.State]survey.Share{verdict.Dead: {Count: 1e9, Share: 1, Low: 0.9, High: 1}},
-		Problems: map[string]int64{nasty: 7}, Doubts: map[string]int64{"as if in seconds": 3}, Calendar: survey.Calendar{Seconds: 60}}
+		Calendar: survey.Calendar{Seconds: 60}}
+	r.Problems, r.Doubts = map[string]int64{nasty: 7}, map[string]int64{"as if in seconds": 3}
 	p := &page{Sections: sections(r.String())}
 	p.audit(r)
 	path := filepath.Join(t.TempDir(), "page.html")

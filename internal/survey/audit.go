@@ -21,6 +21,23 @@ type AuditReport struct {
 	// expiry, and either no created_at or a policy without a cap.
 	Immortal Share `json:"immortal"`
 
+	findings
+
+	// Deaths is a histogram of when live records die if they are not read. Each bin has
+	// the share of all records that die within its time, and after that of the bin before.
+	Deaths []Deaths `json:"deaths"`
+
+	// Calendar has the same deaths by equal steps of time. They are not bounded.
+	Calendar Calendar `json:"calendar"`
+
+	// Bytes is the size of the records whose size the store reports.
+	Bytes int64 `json:"bytes,omitempty"`
+
+	Sample *Sample `json:"sample,omitempty"` // nil: all records were read
+}
+
+// findings is what an audit finds besides the states.
+type findings struct {
 	// Problems counts malformed records by reason, at most 100 reasons.
 	Problems map[string]int64 `json:"problems,omitempty"`
 
@@ -37,18 +54,6 @@ type AuditReport struct {
 
 	// Examples has the KeyHashes of up to three records of each state except Slides.
 	Examples map[verdict.State][]string `json:"examples,omitempty"`
-
-	// Deaths is a histogram of when live records die if they are not read. Each bin has
-	// the share of all records that die within its time, and after that of the bin before.
-	Deaths []Deaths `json:"deaths"`
-
-	// Calendar has the same deaths by equal steps of time. They are not bounded.
-	Calendar Calendar `json:"calendar"`
-
-	// Bytes is the size of the records whose size the store reports.
-	Bytes int64 `json:"bytes,omitempty"`
-
-	Sample *Sample `json:"sample,omitempty"` // nil: all records were read
 }
 
 // Deaths is a bin of a histogram.
@@ -69,13 +74,9 @@ type audited struct {
 	upkeep.Totals
 	Counts   []int64
 	Clusters map[int][]int64 // by segment, of a sample
-	Problems map[string]int64
-	Doubts   map[string]int64
-	Faults   map[string]int64
-	Kinds    map[string]int64
-	Examples map[verdict.State][]string
-	Dying    deaths
-	Bytes    int64
+	findings
+	Dying deaths
+	Bytes int64
 }
 
 func (a *audited) add(page *audited) {
@@ -89,23 +90,14 @@ func (a *audited) add(page *audited) {
 	a.Problems = verdict.Count(a.Problems, page.Problems)
 	a.Doubts = verdict.Count(a.Doubts, page.Doubts)
 	a.Faults = verdict.Count(a.Faults, page.Faults)
+	a.Kinds = verdict.Count(a.Kinds, page.Kinds)
 	a.Dying = a.Dying.plus(page.Dying)
 	a.Bytes += page.Bytes
-	for kind, n := range page.Kinds {
-		a.kind(kind, n)
-	}
 	for state, hashes := range page.Examples {
 		for _, hash := range hashes {
 			a.example(state, hash)
 		}
 	}
-}
-
-func (a *audited) kind(k string, n int64) {
-	if a.Kinds == nil {
-		a.Kinds = make(map[string]int64)
-	}
-	a.Kinds[k] += n
 }
 
 // example keeps the least hashes of a state, so that the result does not depend on the order.
@@ -132,8 +124,6 @@ func sum(a, b []int64) []int64 {
 }
 
 // Audit reports what state the records of s are in under policy p. It writes nothing.
-//
-// Together with an error, the report is valid for the records read until then.
 func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *LookOptions) (*AuditReport, error) {
 	o := driver.Given(opts)
 	if err := o.validate(); err != nil {
@@ -157,7 +147,7 @@ func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *Loo
 			into.Counts[state]++
 			into.Bytes += int64(r.Size)
 			if kind := verdict.KindOf(r.Key); kind != verdict.Plain {
-				into.kind(kind, 1)
+				into.Kinds = verdict.Count(into.Kinds, map[string]int64{kind: 1})
 			}
 			if state != verdict.Slides {
 				into.example(state, verdict.KeyHash(r.Key))
@@ -203,11 +193,7 @@ func (a *audited) report(j *verdict.Judge, o *LookOptions) *AuditReport {
 		Policy:   j.Policies(),
 		States:   make(map[verdict.State]Share, verdict.States),
 		Immortal: all[immortal],
-		Problems: a.Problems,
-		Doubts:   a.Doubts,
-		Faults:   a.Faults,
-		Kinds:    a.Kinds,
-		Examples: a.Examples,
+		findings: a.findings,
 		Calendar: a.Dying.calendar(stepOf(j.All.Policy), j.Now()),
 		Bytes:    a.Bytes,
 	}

@@ -80,7 +80,6 @@ func (d *diffed) add(page *diffed) {
 // It writes nothing. Neither would the change itself: an expiry is lowered when its record
 // is read.
 //
-// Together with an error, the report is valid for the records read until then.
 // With Options.PolicyFor or LookOptions.ToFor it does not estimate touches.
 func Diff(ctx context.Context, s driver.Scanner, from, to slidingttl.Policy, opts *LookOptions) (*DiffReport, error) {
 	o := driver.Given(opts)
