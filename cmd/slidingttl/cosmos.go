@@ -75,7 +75,7 @@ func openCosmos(_ context.Context, a *address, l layout) (*store, error) {
 		client.Close()
 		return nil, err
 	}
-	s := storeOf[map[string]any](d, client.Close)
+	s := &store{walked: d, close: client.Close}
 	s.sessions = func() (driver.Driver[session.Record], error) { return cosmos.New[session.Record](container, &opts) }
 	s.ids = func(ctx context.Context) ([]string, error) {
 		var raw *http.Response

@@ -90,7 +90,7 @@ func openCouchbase(ctx context.Context, a *address, l layout) (*store, error) {
 		stop()
 		return nil, err
 	}
-	s := storeOf[any](d, stop)
+	s := &store{walked: d, close: stop}
 	s.sessions = func() (driver.Driver[session.Record], error) {
 		return couchbase.New[session.Record](bucket.Scope(path[1]).Collection(path[2]), &opts)
 	}

@@ -56,7 +56,7 @@ func (a *app) dying() *cobra.Command {
 					return nil, fmt.Errorf("%w: --since %s is of the store %q: must be of %q", errUsage, file, last.Of, is)
 				}
 				o.Options = pace.Options
-				r, err := survey.Dying(c.Context(), s.Harvested, time.Duration(within), &o)
+				r, err := survey.Dying(c.Context(), s.walked, time.Duration(within), &o)
 				if r != nil && r.More {
 					say(a.err, "others die by "+r.Until.Format(time.RFC3339)+" too, after these: see --limit")
 				}

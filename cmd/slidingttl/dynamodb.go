@@ -79,7 +79,7 @@ func openDynamoDB(ctx context.Context, a *address, l layout) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := storeOf[map[string]any](d, func() {})
+	s := &store{walked: d, close: func() {}}
 	s.sessions = func() (driver.Driver[session.Record], error) {
 		return dynamodb.New[session.Record](client, a.Host, &opts)
 	}

@@ -511,7 +511,7 @@ func (e *eraser) store(ctx context.Context, to *erased, s settings, what *archiv
 		}
 		return nil
 	}
-	r, err := db.erase(ctx, &o)
+	r, err := upkeep.Erase(ctx, db.walked, &o)
 	hide()
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -53,7 +53,7 @@ policy. --past-cap ends such lives: it sets their expiry to now, and a later har
 			}
 			return over(a, c, work{uri: args[0], pace: &pace, policy: &policy}, func(s *store) (*upkeep.Report, error) {
 				o.Options = pace.Options
-				return bury.Harvest(c.Context(), args[0]+"\x00"+pace.layout, s.Harvested, p, &o)
+				return bury.Harvest(c.Context(), args[0]+"\x00"+pace.layout, s.walked, p, &o)
 			})
 		}),
 	}

@@ -99,7 +99,7 @@ func (a *app) list() *cobra.Command {
 					}
 				}
 				var err error
-				l.AuditReport, err = survey.Audit(ctx, s.Harvested, p, &survey.LookOptions{Options: pace.Options, See: see})
+				l.AuditReport, err = survey.Audit(ctx, s.walked, p, &survey.LookOptions{Options: pace.Options, See: see})
 				if errors.Is(err, context.Canceled) && c.Context().Err() == nil {
 					err = nil // --limit was reached
 				}

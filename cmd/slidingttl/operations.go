@@ -24,7 +24,7 @@ func (a *app) audit() *cobra.Command {
 		Example: `  slidingttl audit dynamodb://sessions --policy "idle 30m, max 12h, slack 3m" --sample 0.01`,
 		RunE: policy.run(func(c *cobra.Command, args []string, p slidingttl.Policy) error {
 			return over(a, c, work{uri: args[0], pace: &pace, policy: &policy, longest: policy.longest}, func(s *store) (*survey.AuditReport, error) {
-				return survey.Audit(c.Context(), s.Harvested, p, &survey.LookOptions{Options: pace.Options, Sample: sample})
+				return survey.Audit(c.Context(), s.walked, p, &survey.LookOptions{Options: pace.Options, Sample: sample})
 			})
 		}),
 	}
@@ -55,7 +55,7 @@ func (a *app) diff() *cobra.Command {
 			}
 			return over(a, c, work{uri: args[0], pace: &pace, policy: &from, longest: to.longest}, func(s *store) (*survey.DiffReport, error) {
 				pace.Store += to.about
-				return survey.Diff(c.Context(), s.Harvested, before, after, &survey.LookOptions{Options: pace.Options, Sample: sample, ToFor: to.byKey})
+				return survey.Diff(c.Context(), s.walked, before, after, &survey.LookOptions{Options: pace.Options, Sample: sample, ToFor: to.byKey})
 			})
 		},
 	}
@@ -107,7 +107,7 @@ func (a *app) adopt() *cobra.Command {
 			return over(a, c, w, func(s *store) (*upkeep.Report, error) {
 				o.WriteOptions = write.options()
 				if undo == "" || !write.apply {
-					return s.adopt(c.Context(), p, &o)
+					return upkeep.Adopt(c.Context(), s.walked, p, &o)
 				}
 				is, err := write.of(c.Context(), s)
 				if err != nil {
@@ -118,7 +118,7 @@ func (a *app) adopt() *cobra.Command {
 					return nil, err
 				}
 				o.Undo = k.change
-				r, err := s.adopt(c.Context(), p, &o)
+				r, err := upkeep.Adopt(c.Context(), s.walked, p, &o)
 				return r, errors.Join(err, k.close())
 			})
 		}),
@@ -176,7 +176,7 @@ func (a *app) mend() *cobra.Command {
 				w.ask = fmt.Sprintf("About to rewrite created_at and expiry of the malformed records of %s, and each created_at that is in %s.", args[0], unit)
 			}
 			return over(a, c, w, func(s *store) (*upkeep.Report, error) {
-				return s.mend(c.Context(), &upkeep.MendOptions{WriteOptions: write.options(), CreatedAt: unit})
+				return upkeep.Mend(c.Context(), s.walked, &upkeep.MendOptions{WriteOptions: write.options(), CreatedAt: unit})
 			})
 		},
 	}
@@ -201,7 +201,7 @@ func (a *app) reap() *cobra.Command {
 			w.ask = fmt.Sprintf("About to DELETE every record of %s that is %s under %s, for at least %s.", args[0], strings.Join(what, " or "), &policy, o.Grace)
 			return over(a, c, w, func(s *store) (*upkeep.Report, error) {
 				o.WriteOptions = write.options()
-				return s.reap(c.Context(), p, &o)
+				return upkeep.Reap(c.Context(), s.walked, p, &o)
 			})
 		}),
 	}

@@ -62,7 +62,7 @@ func openRedis(ctx context.Context, a *address, l layout) (*store, error) {
 		client.Close()
 		return nil, err
 	}
-	s := storeOf[any](d, client.Close)
+	s := &store{walked: d, close: client.Close}
 	s.sessions = func() (driver.Driver[session.Record], error) { return redis.New[session.Record](client, &opts) }
 	s.notice = notice
 	s.name = fmt.Sprint(" db ", connect.SelectDB)

@@ -51,7 +51,7 @@ Records of middleware/session and its indexes are left alone unless --kinds name
 			w.ask = fmt.Sprintf("About to END the lives of the records of %s: %s.", args[0], what)
 			return over(a, c, w, func(s *store) (*upkeep.Report, error) {
 				o.WriteOptions = write.options()
-				return s.retire(c.Context(), &o)
+				return upkeep.Retire(c.Context(), s.walked, &o)
 			})
 		},
 	}

@@ -43,7 +43,7 @@ func openTable(db *stdsql.DB, dialect sql.Dialect, a *address, l layout, estimat
 		_ = db.Close()
 		return nil, err
 	}
-	s := storeOf[[]any](d, func() { _ = db.Close() })
+	s := &store{walked: d, close: func() { _ = db.Close() }}
 	s.sessions = func() (driver.Driver[session.Record], error) {
 		if opts.Row.Columns != nil {
 			return nil, fmt.Errorf("%w: sessions are one column of JSON, and --layout has columns", errUsage)
@@ -81,7 +81,7 @@ func (a *app) schema() *cobra.Command {
 				return err
 			}
 			defer s.close()
-			d, ok := s.Harvested.(schemer)
+			d, ok := s.walked.(schemer)
 			if !ok {
 				return fmt.Errorf("%w: only SQL has a schema", errUsage)
 			}

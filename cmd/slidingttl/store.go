@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -16,20 +15,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slidingttl/slidingttl/middleware/session"
-	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
+// walked is a driver that the operations of package upkeep go over.
+type walked interface {
+	upkeep.Store
+	driver.RawReader
+}
+
 // store is a store of whatever values.
 type store struct {
-	upkeep.Harvested
-	adopt  func(context.Context, slidingttl.Policy, *upkeep.AdoptOptions) (*upkeep.Report, error)
-	mend   func(context.Context, *upkeep.MendOptions) (*upkeep.Report, error)
-	reap   func(context.Context, slidingttl.Policy, *upkeep.ReapOptions) (*upkeep.Report, error)
-	undo   func(context.Context, io.ReaderAt, *upkeep.WriteOptions) (*upkeep.Report, error)
-	erase  func(context.Context, *upkeep.EraseOptions) (*upkeep.Report, error)
-	retire func(context.Context, *upkeep.RetireOptions) (*upkeep.Report, error)
+	walked
 	// sessions is the driver for what middleware/session keeps in the store.
 	sessions func() (driver.Driver[session.Record], error)
 	close    func()
@@ -40,35 +38,6 @@ type store struct {
 	title    string                                       // for a page
 	*address
 	notice string // what looking at it does, before it begins; empty: nothing
-}
-
-// storeOf is the store behind d.
-func storeOf[T any](d interface {
-	upkeep.Store[T]
-	driver.RawReader
-}, close func()) *store {
-	return &store{
-		Harvested: d,
-		adopt: func(ctx context.Context, p slidingttl.Policy, o *upkeep.AdoptOptions) (*upkeep.Report, error) {
-			return upkeep.Adopt[T](ctx, d, p, o)
-		},
-		mend: func(ctx context.Context, o *upkeep.MendOptions) (*upkeep.Report, error) {
-			return upkeep.Mend[T](ctx, d, o)
-		},
-		reap: func(ctx context.Context, p slidingttl.Policy, o *upkeep.ReapOptions) (*upkeep.Report, error) {
-			return upkeep.Reap[T](ctx, d, p, o)
-		},
-		undo: func(ctx context.Context, changes io.ReaderAt, o *upkeep.WriteOptions) (*upkeep.Report, error) {
-			return upkeep.Undo[T](ctx, d, changes, o)
-		},
-		erase: func(ctx context.Context, o *upkeep.EraseOptions) (*upkeep.Report, error) {
-			return upkeep.Erase[T](ctx, d, o)
-		},
-		retire: func(ctx context.Context, o *upkeep.RetireOptions) (*upkeep.Report, error) {
-			return upkeep.Retire[T](ctx, d, o)
-		},
-		close: close,
-	}
 }
 
 // kind is a kind of store.

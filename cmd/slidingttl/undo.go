@@ -41,7 +41,7 @@ that adopt gave to an item of Cosmos DB stays.`,
 					return nil, err
 				}
 				o := write.options()
-				return s.undo(c.Context(), f, &o)
+				return upkeep.Undo(c.Context(), s.walked, f, &o)
 			})
 		},
 	}

@@ -120,10 +120,10 @@ func (a *app) openChecked(ctx context.Context, p *paceFlags, uri string, longest
 	if s.notice != "" {
 		say(a.err, s.notice)
 	}
-	if d, checks := driver.As[driver.Checker](s.Harvested); checks {
+	if d, checks := driver.As[driver.Checker](s.walked); checks {
 		wrong = d.Check(ctx, longest)
 	}
-	if lacks, ok := s.Harvested.(schemer); ok && errors.Is(wrong, slidingttl.ErrInvalid) {
+	if lacks, ok := s.walked.(schemer); ok && errors.Is(wrong, slidingttl.ErrInvalid) {
 		if statements, err := lacks.Schema(ctx, ""); err == nil && len(statements) > 0 && !strings.HasPrefix(statements[0], "CREATE TABLE") {
 			s.close()
 			return nil, nil, fmt.Errorf("%w: the table lacks what the driver needs: slidingttl schema, with the same STORE and --layout, prints the %d statements that add it: %w", errUsage, len(statements), wrong)

@@ -224,7 +224,7 @@ func TestWalksRefuseWhatReadsRefuse(t *testing.T) {
 			}
 		}
 		for _, apply := range []bool{false, true} {
-			r, err := upkeep.Adopt[json.RawMessage](t.Context(), d, policy, &upkeep.AdoptOptions{WriteOptions: upkeep.WriteOptions{Options: upkeep.Options{Now: f.Now}, Apply: apply}})
+			r, err := upkeep.Adopt(t.Context(), d, policy, &upkeep.AdoptOptions{WriteOptions: upkeep.WriteOptions{Options: upkeep.Options{Now: f.Now}, Apply: apply}})
 			if err != nil || !r.Done || r.Counts["adopted"] != records || r.Counts["malformed"] != int64(records*len(broken)) || r.Failed != 0 {
 				t.Errorf("place %d, Adopt with Apply %t: adopted %d, malformed %d, failed %d, done %t, %v; want %d, %d, 0, true", place, apply, r.Counts["adopted"], r.Counts["malformed"], r.Failed, r.Done, err, records, records*len(broken))
 			}

@@ -31,7 +31,7 @@ var (
 	_ driver.BatchGetter[int] = (*Driver[int])(nil)
 	_ driver.Upserter[int]    = (*Driver[int])(nil)
 	_ driver.Latest[int]      = (*Driver[int])(nil)
-	_ driver.Remover[int]     = (*Driver[int])(nil)
+	_ driver.Remover     = (*Driver[int])(nil)
 	_ driver.Checker          = (*Driver[int])(nil)
 )
 

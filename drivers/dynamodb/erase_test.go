@@ -38,7 +38,7 @@ func TestEraseLifeTable(t *testing.T) {
 		if keys == nil {
 			o.Prefix = "user:42:"
 		}
-		r, err := upkeep.Erase[session](t.Context(), tbl.Driver, &o)
+		r, err := upkeep.Erase(t.Context(), tbl.Driver, &o)
 		if err != nil || r.Counts["erased"] != erased || r.Counts["ended"] != ended || r.Counts["later"] != later || r.Counts["missed"]+r.Failed != 0 {
 			t.Errorf("%+v, %v; want %d, %d, %d", r, err, erased, ended, later)
 		}
@@ -112,7 +112,7 @@ func TestEraseOutsideIndex(t *testing.T) {
 	}
 	d := tbl.again(t, &Options{ScanIndex: index})
 	for i, want := range []int64{2, 2, 0} {
-		r, err := upkeep.Erase[session](ctx, d, &upkeep.EraseOptions{WriteOptions: upkeep.WriteOptions{Apply: i > 0, Options: upkeep.Options{Prefix: "user:42:"}}})
+		r, err := upkeep.Erase(ctx, d, &upkeep.EraseOptions{WriteOptions: upkeep.WriteOptions{Apply: i > 0, Options: upkeep.Options{Prefix: "user:42:"}}})
 		if err != nil || r.Counts["erased"] != want {
 			t.Errorf("%+v, %v; want %d", r, err, want)
 		}

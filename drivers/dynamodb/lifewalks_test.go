@@ -30,7 +30,7 @@ func TestLifeTableUndo(t *testing.T) {
 	write := upkeep.WriteOptions{Options: upkeep.Options{Now: clock.Now}, Apply: true}
 	var mu sync.Mutex // guards changes
 	var changes bytes.Buffer
-	adopted, err := upkeep.Adopt[session](t.Context(), tbl.Driver, policy, &upkeep.AdoptOptions{WriteOptions: write, Undo: func(c upkeep.Change) error {
+	adopted, err := upkeep.Adopt(t.Context(), tbl.Driver, policy, &upkeep.AdoptOptions{WriteOptions: write, Undo: func(c upkeep.Change) error {
 		mu.Lock()
 		defer mu.Unlock()
 		return json.NewEncoder(&changes).Encode(c)
@@ -47,7 +47,7 @@ func TestLifeTableUndo(t *testing.T) {
 		t.Fatal(err)
 	}
 	value := tbl.raw(t, "touched")
-	undone, err := upkeep.Undo[session](t.Context(), tbl.Driver, bytes.NewReader(changes.Bytes()), &write)
+	undone, err := upkeep.Undo(t.Context(), tbl.Driver, bytes.NewReader(changes.Bytes()), &write)
 	if err != nil || undone.Counts["undone"] != 1 || undone.Counts["changed"] != 1 {
 		t.Fatalf("%+v, %v", undone, err)
 	}
@@ -112,13 +112,13 @@ func TestLifeTableWalks(t *testing.T) {
 		t.Errorf("dying are %+v, %v; want k and retired at %v", dying, err, expires.Time())
 	}
 	reap := &upkeep.ReapOptions{WriteOptions: upkeep.WriteOptions{Options: walk, Apply: true}, Expired: true, Grace: time.Minute}
-	if r, err := upkeep.Reap[session](t.Context(), tbl.Driver, policy, reap); err != nil || r.Counts["expired"] != 0 || r.Counts["alive"] != 2 || r.Counts["retained"] != 1 {
+	if r, err := upkeep.Reap(t.Context(), tbl.Driver, policy, reap); err != nil || r.Counts["expired"] != 0 || r.Counts["alive"] != 2 || r.Counts["retained"] != 1 {
 		t.Errorf("of the living and the retained it removes %+v, %v", r, err)
 	}
 
 	retire := &upkeep.RetireOptions{WriteOptions: upkeep.WriteOptions{Options: walk, Apply: true, Keys: []string{"retired", "never touched"}}}
 	retiredAt := now().Add(-time.Minute)
-	if r, err := upkeep.Retire[session](t.Context(), tbl.Driver, retire); err != nil || r.Counts["retired"] != 1 || r.Counts["dead"] != 1 {
+	if r, err := upkeep.Retire(t.Context(), tbl.Driver, retire); err != nil || r.Counts["retired"] != 1 || r.Counts["dead"] != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, err := s.Get(t.Context(), "retired"); !errors.Is(err, slidingttl.ErrNotFound) {
@@ -142,7 +142,7 @@ func TestLifeTableWalks(t *testing.T) {
 		t.Errorf("harvested are %v by %+v, %v; want %v", told, r, err, want)
 	}
 	clock.forward(2 * time.Hour)
-	if r, err := upkeep.Reap[session](t.Context(), tbl.Driver, policy, reap); err != nil || r.Counts["expired"] != 3 {
+	if r, err := upkeep.Reap(t.Context(), tbl.Driver, policy, reap); err != nil || r.Counts["expired"] != 3 {
 		t.Errorf("after the retention it removes %+v, %v", r, err)
 	}
 	if _, err := s.History(t.Context(), "k"); !errors.Is(err, slidingttl.ErrNotFound) {

@@ -67,7 +67,7 @@ func TestErase(t *testing.T) {
 				t.Fatalf("the file holds it: %v", !c.saved)
 			}
 			for _, apply := range []bool{false, true} {
-				r, err := upkeep.Erase[profile](ctx, d, &upkeep.EraseOptions{WriteOptions: upkeep.WriteOptions{Apply: apply, Options: upkeep.Options{Prefix: "user:42:"}}})
+				r, err := upkeep.Erase(ctx, d, &upkeep.EraseOptions{WriteOptions: upkeep.WriteOptions{Apply: apply, Options: upkeep.Options{Prefix: "user:42:"}}})
 				if err != nil || r.Counts["erased"] != 1 || r.Counts["others"] != 2 || r.Counts["missed"] != 0 {
 					t.Errorf("%+v, %v", r, err)
 				}
@@ -76,7 +76,7 @@ func TestErase(t *testing.T) {
 					t.Errorf("it is held: %v; left %q", held(), r.Left)
 				}
 			}
-			r, err := upkeep.Erase[profile](ctx, d, &upkeep.EraseOptions{WriteOptions: upkeep.WriteOptions{Keys: []string{"user:42:list", "user:42:a", "user:43:a"}}})
+			r, err := upkeep.Erase(ctx, d, &upkeep.EraseOptions{WriteOptions: upkeep.WriteOptions{Keys: []string{"user:42:list", "user:42:a", "user:43:a"}}})
 			if err != nil || r.Counts["erased"] != 1 || r.Counts["others"] != 1 {
 				t.Errorf("%+v, %v", r, err)
 			}

@@ -75,7 +75,7 @@ func open(t testing.TB) *drivertest.Backend {
 
 // reap removes the dead of a driver that can list its records.
 func reap(ctx context.Context, d driver.Driver[drivertest.Value]) error {
-	s, ok := d.(upkeep.Store[drivertest.Value])
+	s, ok := d.(upkeep.Store)
 	if !ok {
 		return errors.ErrUnsupported
 	}

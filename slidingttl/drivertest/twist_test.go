@@ -90,7 +90,7 @@ func (d *twisted) driver() driver.Driver[Value] {
 		d.Driver.Has = without(d.Driver.Has, (*driver.Clock)(nil))
 	}
 	for op, capability := range map[string]any{
-		fakestore.Latest: (*driver.Latest[Value])(nil), fakestore.Remove: (*driver.Remover[Value])(nil), fakestore.Overwrite: (*driver.Overwriter[Value])(nil),
+		fakestore.Latest: (*driver.Latest[Value])(nil), fakestore.Remove: (*driver.Remover)(nil), fakestore.Overwrite: (*driver.Overwriter[Value])(nil),
 	} {
 		if d.hooks[op] != nil {
 			has(capability)

@@ -43,7 +43,7 @@ var capabilities = map[string]func(d driver.Driver[Value]) bool{
 	"BatchGetter": offers[driver.BatchGetter[Value]],
 	"ReadToucher": offers[driver.ReadToucher[Value]],
 	"Latest":      offers[driver.Latest[Value]],
-	"Remover":     offers[driver.Remover[Value]],
+	"Remover":     offers[driver.Remover],
 	"Local":       offers[driver.Local[Value]],
 	"Slider":      offers[driver.Slider[Value]],
 	"Clock":       offers[driver.Clock],
@@ -80,8 +80,8 @@ func (a able) Wrapped(capability any) (inner any, way driver.Way) {
 		name, inner = "ReadToucher", struct{ driver.ReadToucher[Value] }{}
 	case *driver.Latest[Value]:
 		name, inner = "Latest", lately{}
-	case *driver.Remover[Value]:
-		name, inner = "Remover", struct{ driver.Remover[Value] }{}
+	case *driver.Remover:
+		name, inner = "Remover", struct{ driver.Remover }{}
 	case *driver.Local[Value]:
 		name, inner = "Local", struct{ driver.Local[Value] }{}
 	case *driver.Slider[Value]:

@@ -62,7 +62,7 @@ var adoption = operation{
 //
 // The report counts records as "adopted", or in a dry run what would be, "already" (with created_at),
 // "dead", "too_old" and "no_origin" (left, by Origin), and "malformed".
-func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *AdoptOptions) (*Report, error) {
+func Adopt(ctx context.Context, d Store, p slidingttl.Policy, opts *AdoptOptions) (*Report, error) {
 	o, err := checked(opts)
 	if err != nil {
 		return nil, err
@@ -80,24 +80,24 @@ func Adopt[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Ad
 	if (o.Origin.Created == nil) != (o.Origin.Name == "") {
 		return nil, invalid("AdoptOptions.Origin", fmt.Sprintf("%q", o.Origin.Name), "must have a name and a function, or neither")
 	}
-	a := &adopter[T]{d: d, opts: &o, judge: j, writer: newWriter(d, &o.WriteOptions)}
+	a := &adopter{d: d, opts: &o, judge: j, writer: newWriter(d, &o.WriteOptions)}
 	about := about(j, fmt.Sprintf(", spread %v, exact %v, rule %q, too old %v, apply %v", o.Spread, o.Exact, o.Origin.Name, o.TooOld, o.Apply))
 	return adoption.run(ctx, d, about, j.Policies(), &o.WriteOptions, a.writer, a.adopt)
 }
 
 // adopter is an Adopt under way.
-type adopter[T any] struct {
-	d      driver.Driver[T]
+type adopter struct {
+	d      Store
 	opts   *AdoptOptions
 	judge  *verdict.Judge
 	writer *writer
 }
 
 // adopt adopts r, and returns a report of it alone.
-func (a *adopter[T]) adopt(ctx context.Context, r *record) (one Report, err error) {
+func (a *adopter) adopt(ctx context.Context, r *record) (one Report, err error) {
 	switch {
 	case r.Problem != nil:
-		if err := judgeKey(a.d, r.Key); err != nil {
+		if err := a.writer.judgeKey(r.Key); err != nil {
 			return one, err // a record that the driver cannot name fails, and its key is reported
 		}
 		if errors.Is(r.Problem, driver.ErrNotFound) {
@@ -156,7 +156,7 @@ func (a *adopter[T]) adopt(ctx context.Context, r *record) (one Report, err erro
 		return err
 	})
 	if err == nil && what == done && !a.opts.Apply {
-		err = cmp.Or(r.Full, judgeKey(a.d, r.Key))
+		err = cmp.Or(r.Full, a.writer.judgeKey(r.Key))
 	}
 	if err != nil {
 		return Report{}, err
@@ -166,7 +166,7 @@ func (a *adopter[T]) adopt(ctx context.Context, r *record) (one Report, err erro
 }
 
 // created returns the created_at to write to r, and false if Origin knows none.
-func (a *adopter[T]) created(ctx context.Context, r Record, t *verdict.Terms, now driver.Instant) (driver.Instant, bool, error) {
+func (a *adopter) created(ctx context.Context, r Record, t *verdict.Terms, now driver.Instant) (driver.Instant, bool, error) {
 	switch {
 	case a.opts.Origin.Created == nil && a.opts.Exact:
 		return now, true, nil
@@ -204,7 +204,7 @@ func share(key string, salt uint64) float64 {
 }
 
 // drawn returns a created_at for key, drawn from the spread before now.
-func (a *adopter[T]) drawn(key string, t *verdict.Terms, now driver.Instant) driver.Instant {
+func (a *adopter) drawn(key string, t *verdict.Terms, now driver.Instant) driver.Instant {
 	w := t.MaxLifetime - t.IdleGrace
 	switch {
 	case a.opts.Spread != 0:
@@ -216,7 +216,7 @@ func (a *adopter[T]) drawn(key string, t *verdict.Terms, now driver.Instant) dri
 }
 
 // expiry returns the expiry to write when key is adopted.
-func (a *adopter[T]) expiry(key string, m driver.Meta, t *verdict.Terms, created, now driver.Instant) driver.Instant {
+func (a *adopter) expiry(key string, m driver.Meta, t *verdict.Terms, created, now driver.Instant) driver.Instant {
 	e := now.Add(t.IdleGrace).Plus(driver.Instant(share(key, saltExpiry) * float64(t.Slack.Milliseconds())))
 	e = min(e, t.Limit(created)).RoundUp(a.d.Resolution())
 	if m.ExpiresAt != 0 && m.ExpiresAt < e {

@@ -50,7 +50,7 @@ var erasing = operation{
 // or there after it: another look counts in Failed those that are there at the end. "others" are keys that
 // hold no record, but another type of value, for example: they stay. "later" are lives beside records that
 // have to stay for now: erase again an hour later.
-func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*Report, error) {
+func Erase(ctx context.Context, d Store, opts *EraseOptions) (*Report, error) {
 	o, err := checked(opts)
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func Erase[T any](ctx context.Context, d Store[T], opts *EraseOptions) (*Report,
 }
 
 // look sets r.Failed to the number of records that are there after all.
-func look[T any](ctx context.Context, d Store[T], o EraseOptions, r *Report) error {
+func look(ctx context.Context, d Store, o EraseOptions, r *Report) error {
 	o.Apply, o.Resume, o.Save, o.Found = false, nil, nil, o.Kept
 	now, err := Erase(ctx, d, &o)
 	if err != nil {

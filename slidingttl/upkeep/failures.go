@@ -80,12 +80,15 @@ func (f *failures) row(err error, landed int64) error {
 	return nil
 }
 
-// judgeKey returns an error if d does not accept key. It makes no trip, because it calls d with a
-// context that has ended.
-func judgeKey[T any](d driver.Driver[T], key string) error {
+// judgeKey returns an error if the driver does not accept key. It makes no trip, because it calls the
+// driver with a context that has ended.
+func (w *writer) judgeKey(key string) error {
+	if w.raw == nil {
+		return nil
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := d.Get(ctx, key); errors.Is(err, driver.ErrInvalid) {
+	if _, err := w.raw.Raw(ctx, key); errors.Is(err, driver.ErrInvalid) {
 		return err
 	}
 	return nil

@@ -129,11 +129,11 @@ func TestDryRunJudgesKeys(t *testing.T) {
 // picky is a store that takes keys of 255 bytes.
 type picky struct{ *fixture }
 
-func (p picky) Get(ctx context.Context, key string) (driver.Entry[string], error) {
+func (p picky) Raw(ctx context.Context, key string) (driver.Raw, error) {
 	if err := driver.CheckKey(key, 255); err != nil {
-		return driver.Entry[string]{}, err
+		return driver.Raw{}, err
 	}
-	return p.fixture.Get(ctx, key)
+	return p.fixture.Raw(ctx, key)
 }
 
 // A record that dies while its field is read is counted, and the run goes on.

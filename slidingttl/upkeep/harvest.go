@@ -119,7 +119,7 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 		h.again[hash] = true
 	}
 	h.readers = newWriter(d, &WriteOptions{Options: o.Options, Writers: o.Readers, Apply: o.Bury != nil})
-	if h.ends, _ = d.(ender); o.PastCap && h.ends == nil {
+	if h.ends, _ = d.(rewriter); o.PastCap && h.ends == nil {
 		return nil, invalid("HarvestOptions.PastCap", "true", "requires a driver with Touch")
 	}
 	skew := 2 * min(o.MaxSkew, math.MaxInt64/4)

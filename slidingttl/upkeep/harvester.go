@@ -17,7 +17,7 @@ import (
 // harvester is a Harvest under way.
 type harvester struct {
 	d       Harvested
-	ends    ender // nil: d cannot touch
+	ends    rewriter // nil: d cannot touch
 	opts    *HarvestOptions
 	judge   *verdict.Judge
 	until   driver.Instant
@@ -44,12 +44,6 @@ type harvester struct {
 type waiting struct {
 	driver.Scanned
 	segment int
-}
-
-// ender is a driver that can end a life, by a touch.
-type ender interface {
-	Resolution() time.Duration
-	Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error)
 }
 
 func (h *harvester) visit(ctx context.Context, segment int, page []driver.Scanned, into *Report) error {

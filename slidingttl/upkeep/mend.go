@@ -39,7 +39,7 @@ var mending = operation{
 //
 // The report counts records as "mended", or in a dry run what would be, as "well", and as "left", where
 // what was meant is in doubt.
-func Mend[T any](ctx context.Context, d Store[T], opts *MendOptions) (*Report, error) {
+func Mend(ctx context.Context, d Store, opts *MendOptions) (*Report, error) {
 	o, err := checked(opts)
 	if err != nil {
 		return nil, err
@@ -47,14 +47,14 @@ func Mend[T any](ctx context.Context, d Store[T], opts *MendOptions) (*Report, e
 	if o.CreatedAt != "" && !slices.Contains(verdict.Units, o.CreatedAt) {
 		return nil, invalid("MendOptions.CreatedAt", strconv.Quote(o.CreatedAt), "must be seconds, micros or nanos")
 	}
-	m := &mender[T]{d: d, unit: o.CreatedAt, judge: verdict.At(d, o.MaxSkew, o.Now), writer: newWriter(d, &o.WriteOptions)}
+	m := &mender{d: d, unit: o.CreatedAt, judge: verdict.At(d, o.MaxSkew, o.Now), writer: newWriter(d, &o.WriteOptions)}
 	m.driver, _ = driver.As[driver.Mender](d)
 	return mending.run(ctx, d, fmt.Sprintf("created_at %q, apply %v", o.CreatedAt, o.Apply), "", &o.WriteOptions, m.writer, m.mend)
 }
 
 // mender is a Mend under way.
-type mender[T any] struct {
-	d      driver.Driver[T]
+type mender struct {
+	d      Store
 	driver driver.Mender // nil: none
 	unit   string        // empty: none
 	judge  *verdict.Judge
@@ -62,7 +62,7 @@ type mender[T any] struct {
 }
 
 // mend corrects r, and returns a report of this record.
-func (m *mender[T]) mend(ctx context.Context, r *record) (one Report, err error) {
+func (m *mender) mend(ctx context.Context, r *record) (one Report, err error) {
 	wrong := r.Problem != nil && !errors.Is(r.Problem, driver.ErrNotFound) || r.Fault != "" || m.judge.Implausible(r.Life, m.judge.Now()) != ""
 	if wrong {
 		if kept, err := m.writer.spared(ctx, r); err != nil || kept {
@@ -118,7 +118,7 @@ func (m *mender[T]) mend(ctx context.Context, r *record) (one Report, err error)
 }
 
 // mendUnit corrects the implausible created_at of r, and returns a report of this record.
-func (m *mender[T]) mendUnit(ctx context.Context, r *record) (one Report, err error) {
+func (m *mender) mendUnit(ctx context.Context, r *record) (one Report, err error) {
 	var doubt, unit string
 	plan := func(was driver.Meta) (driver.Life, bool, error) {
 		if doubt, unit = verdict.Doubt(was.Life, m.judge.Now().Plus(m.judge.Skew)); unit == "" || unit != m.unit {

@@ -63,7 +63,7 @@ var reaping = operation{
 // The report counts records removed as "past_cap" and "expired", or in a dry run what would be, those that
 // are dead and stay as "retained" and "left" to the store, those "alive", or dead for less than Grace, and
 // as "malformed" or "implausible" (with times that make no sense) what is not removed either.
-func Reap[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *ReapOptions) (*Report, error) {
+func Reap(ctx context.Context, d Store, p slidingttl.Policy, opts *ReapOptions) (*Report, error) {
 	o, err := checked(opts)
 	if err != nil {
 		return nil, err
@@ -75,21 +75,21 @@ func Reap[T any](ctx context.Context, d Store[T], p slidingttl.Policy, opts *Rea
 	if err != nil {
 		return nil, err
 	}
-	r := &reaper[T]{d: d, opts: &o, judge: j, writer: newWriter(d, &o.WriteOptions)}
+	r := &reaper{d: d, opts: &o, judge: j, writer: newWriter(d, &o.WriteOptions)}
 	about := about(j, fmt.Sprintf(", grace %v, past cap %v, expired %v, retained %v, apply %v", o.Grace, o.PastCap, o.Expired, o.Retained, o.Apply))
 	return reaping.run(ctx, d, about, j.Policies(), &o.WriteOptions, r.writer, r.reap)
 }
 
 // reaper is a Reap under way.
-type reaper[T any] struct {
-	d      driver.Driver[T]
+type reaper struct {
+	d      Store
 	opts   *ReapOptions
 	judge  *verdict.Judge
 	writer *writer
 }
 
 // reap removes s if the options ask for it, and returns a report of this record.
-func (r *reaper[T]) reap(ctx context.Context, s *record) (one Report, err error) {
+func (r *reaper) reap(ctx context.Context, s *record) (one Report, err error) {
 	if s.Problem != nil {
 		one.malformed(s.Problem)
 		return one, nil

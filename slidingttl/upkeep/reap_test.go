@@ -31,7 +31,7 @@ func TestReap(t *testing.T) {
 			f.Add("past its cap", -100*day, 10*day)
 			f.Add("past its cap, for ever", -100*day, 0)
 			f.Add("past its cap just now", -90*day-time.Minute, 10*day)
-			var d upkeep.Store[string] = f
+			var d upkeep.Store = f
 			if bare {
 				d = late{f, f}
 			}

@@ -33,7 +33,7 @@ var retiring = operation{
 //
 // The report counts records as "retired", or in a dry run what would be, and as "dead" those not found or
 // dead already. A record whose life cannot be read counts as failed.
-func Retire[T any](ctx context.Context, d Store[T], opts *RetireOptions) (*Report, error) {
+func Retire(ctx context.Context, d Store, opts *RetireOptions) (*Report, error) {
 	o, err := checked(opts)
 	if err != nil {
 		return nil, err

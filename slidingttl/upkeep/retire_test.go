@@ -43,10 +43,10 @@ func (d *racing) Touch(ctx context.Context, key string, was driver.Meta, next dr
 
 // Records named by key end, whether adopted or not, and each key is counted once.
 func TestRetireKeys(t *testing.T) {
-	for name, wrap := range map[string]func(*fixture) upkeep.Store[string]{
-		"plain":   func(f *fixture) upkeep.Store[string] { return f },
-		"answers": func(f *fixture) upkeep.Store[string] { return &lossy{f, 2} },
-		"races":   func(f *fixture) upkeep.Store[string] { return &racing{f, false} },
+	for name, wrap := range map[string]func(*fixture) upkeep.Store{
+		"plain":   func(f *fixture) upkeep.Store { return f },
+		"answers": func(f *fixture) upkeep.Store { return &lossy{f, 2} },
+		"races":   func(f *fixture) upkeep.Store { return &racing{f, false} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := open(t)

@@ -46,7 +46,7 @@ var undoing = operation{
 // The report counts keys, of which the changes may have several lines: as "undone", or in a dry run what
 // would be, as "changed" (left, because they were touched or written since), and "already" (without
 // created_at). "torn" counts the lines that are not whole.
-func Undo[T any](ctx context.Context, d Store[T], changes io.ReaderAt, opts *WriteOptions) (*Report, error) {
+func Undo(ctx context.Context, d Store, changes io.ReaderAt, opts *WriteOptions) (*Report, error) {
 	o, err := checked(opts)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func Undo[T any](ctx context.Context, d Store[T], changes io.ReaderAt, opts *Wri
 	if len(o.Keys) > 0 {
 		return nil, invalid("WriteOptions.Keys", fmt.Sprint(len(o.Keys), " keys"), "must be none: the changes have the keys")
 	}
-	u := &undoer[T]{d: d, judge: verdict.At(d, o.MaxSkew, o.Now), writer: newWriter(d, &o)}
+	u := &undoer{d: d, judge: verdict.At(d, o.MaxSkew, o.Now), writer: newWriter(d, &o)}
 	u.writer.all = true
 	lines := &changesOf{file: changes, parts: make(map[int]*changed), read: make(map[string][]Change)}
 	j := undoing.writing("apply "+strconv.FormatBool(o.Apply), &o, u.writer, u.undo)
@@ -71,14 +71,14 @@ func Undo[T any](ctx context.Context, d Store[T], changes io.ReaderAt, opts *Wri
 }
 
 // undoer is an Undo under way.
-type undoer[T any] struct {
-	d      driver.Driver[T]
+type undoer struct {
+	d      Store
 	judge  *verdict.Judge
 	writer *writer
 }
 
 // undo reverts the last of the changes of r that the store shows, and returns a report of r alone.
-func (u *undoer[T]) undo(ctx context.Context, r *record) (one Report, err error) {
+func (u *undoer) undo(ctx context.Context, r *record) (one Report, err error) {
 	r.Life = r.changes[len(r.changes)-1].Life
 	if u.writer.raw != nil {
 		var raw driver.Raw

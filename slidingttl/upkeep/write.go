@@ -15,10 +15,17 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Store is a driver whose records can be listed.
-type Store[T any] interface {
-	driver.Driver[T]
+// Store is a [driver.Driver], of any values, whose records can be listed.
+type Store interface {
 	driver.Scanner
+	rewriter
+}
+
+// rewriter is the part of a driver.Driver that knows no values.
+type rewriter interface {
+	Resolution() time.Duration
+	Touch(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error)
+	Delete(ctx context.Context, key string) error
 }
 
 // outcome is the result of a write, as the report counts it.

@@ -70,7 +70,7 @@ func (d *traced[T]) Latest(ctx context.Context, key string) (_ driver.Entry[T], 
 func (d *traced[T]) Remove(ctx context.Context, key string, was driver.Meta, now driver.Instant) (err error) {
 	c := d.calls.begin(ctx, "remove")
 	defer c.end(&err)
-	return below[driver.Remover[T]](d).Remove(c.ctx, key, was, now)
+	return below[driver.Remover](d).Remove(c.ctx, key, was, now)
 }
 
 // Load implements driver.Local.

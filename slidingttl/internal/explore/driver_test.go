@@ -37,7 +37,7 @@ type conn struct {
 // dial returns a driver with the features of the program's.
 func (w *world) dial(p *process) *conn {
 	c := &conn{w: w, p: p}
-	c.Step, c.Handle, c.Has = w.resolution(), c.answer, []any{(*driver.Remover[value])(nil)}
+	c.Step, c.Handle, c.Has = w.resolution(), c.answer, []any{(*driver.Remover)(nil)}
 	switch has := func(f string) bool { return strings.Contains(w.driver, f) }; {
 	case has("overwrite"):
 		c.Has = append(c.Has, (*driver.Overwriter[value])(nil), (*driver.ReadToucher[value])(nil))

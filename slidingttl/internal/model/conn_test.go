@@ -31,7 +31,7 @@ var (
 	isBatchGetter = (*driver.BatchGetter[value])(nil)
 	isReadToucher = (*driver.ReadToucher[value])(nil)
 	isUpserter    = (*driver.Upserter[value])(nil)
-	isRemover     = (*driver.Remover[value])(nil)
+	isRemover     = (*driver.Remover)(nil)
 	isClock       = (*driver.Clock)(nil)
 )
 
