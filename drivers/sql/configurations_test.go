@@ -78,7 +78,7 @@ var dimensions = map[string][]dimension{
 		{"isolation", []string{"default"}, nil},
 		{"rights", []string{"owner"}, []string{"query_only"}},
 		{"kind", []string{"plain", "without rowid", "strict"}, []string{"key nocase", "partial key", "no sweep index", "view"}},
-		{"extra", []string{"none", "unique owner"}, nil},
+		{"extra", []string{"none", "unique owner", "unique owner, by rollback"}, nil},
 		{"made", []string{"whole", "by Schema"}, nil},
 		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by another table's trigger"}},
 	},
@@ -96,9 +96,9 @@ func possible(db string, c configuration) bool {
 		return false
 	case c["rights"] == "columns" && (c["T"] != "life only" || c["made"] != "whole"):
 		return false
-	case c["extra"] == "unique owner" && (c["T"] != "columns" || strings.HasSuffix(c["kind"], "partitions")):
+	case strings.HasPrefix(c["extra"], "unique owner") && (c["T"] != "columns" || strings.HasSuffix(c["kind"], "partitions")):
 		return false
-	case (c["kind"] == "view" || c["kind"] == "system versioning") && c["extra"] == "unique owner", db == "mariadb" && c["kind"] == "MyISAM" && strings.HasPrefix(c["key"], "VARCHAR"):
+	case (c["kind"] == "view" || c["kind"] == "system versioning") && strings.HasPrefix(c["extra"], "unique owner"), db == "mariadb" && c["kind"] == "MyISAM" && strings.HasPrefix(c["key"], "VARCHAR"):
 		return false
 	case db == "sqlite" && c["kind"] == "strict":
 		for _, name := range []string{"key", "created", "expires", "value"} {
@@ -377,7 +377,11 @@ func (c configuration) tables(db, name string) (statements []string) {
 	}
 	switch c["T"] {
 	case "columns":
-		value = "owner " + text + ", n " + integer + ", data " + map[string]string{"postgres": "bytea", "mariadb": "VARBINARY(200)", "sqlite": "BLOB"}[db]
+		owner := "owner " + text
+		if c["extra"] == "unique owner, by rollback" {
+			owner += " UNIQUE ON CONFLICT ROLLBACK"
+		}
+		value = owner + ", n " + integer + ", data " + map[string]string{"postgres": "bytea", "mariadb": "VARBINARY(200)", "sqlite": "BLOB"}[db]
 	case "life only":
 		value = "value " + text
 	}
@@ -770,6 +774,7 @@ func (k *contractOf[T]) run() {
 	k.lives()
 	k.besides()
 	k.transactions()
+	k.refusedIn()
 	k.wrapped()
 	k.snapshot()
 	k.keeps()
@@ -967,6 +972,32 @@ func (k *contractOf[T]) transactions() {
 		}
 		if v, err := k.store.Get(k.ctx, old); err != nil || !k.same(v, want) {
 			k.errorf("Get after a transaction, committed %v: %+v, %v", commit, v, err)
+		}
+	}
+}
+
+// refusedIn rolls back a transaction in which the table has refused a row.
+func (k *contractOf[T]) refusedIn() {
+	if !strings.HasPrefix(k.c["extra"], "unique owner") {
+		return
+	}
+	tx, err := k.p.db.BeginTx(k.ctx, nil)
+	if err != nil {
+		k.errorf("BeginTx: %v", err)
+		return
+	}
+	in, keys := WithTx(k.ctx, tx), []string{k.key("one owner"), k.key("same owner"), k.key("other owner")}
+	if err := k.store.Insert(in, keys[0], k.v(1000)); err != nil {
+		k.errorf("Insert in a transaction: %v", err)
+	}
+	if err := k.store.Insert(in, keys[1], k.v(1000)); !errors.Is(err, driver.ErrInvalid) {
+		k.errorf("Insert of another's owner in a transaction: %v", err)
+	}
+	_ = k.store.Insert(in, keys[2], k.v(1001))
+	_ = tx.Rollback() // an error if the database has ended it
+	for _, key := range keys {
+		if _, err := k.store.Get(k.ctx, key); !errors.Is(err, driver.ErrNotFound) {
+			k.errorf("Get of %q after a rollback: %v", key, err)
 		}
 	}
 }

@@ -27,6 +27,7 @@ type traits struct {
 	from           string // ends a SELECT of no table, before WHERE
 	locks          string // ends a SELECT of the latest row in a transaction with a snapshot; empty: not supported
 	isolation      stdsql.IsolationLevel
+	begin          string         // fails in a transaction that still stands after an error; empty: its client is told
 	rollsBack      bool           // a lost conflict ends the whole transaction, without a word to its client
 	scansBytes     bool           // texts are scanned as bytes
 	ends           driver.Instant // the last of a Timestamp; zero: none that matters

@@ -21,19 +21,28 @@ func (t *table) failed(ctx context.Context, err error, keys ...rowKey) error {
 	}
 	v := t.dialect.verdict(err)
 	err = kit.Ended(ctx, hidden(err, keys)) // SQLite does not say why it stopped waiting for a lock
+	if tx := client.TxOf(ctx); tx != nil {
+		types := t.dialect.types()
+		ended := types.rollsBack && (v == collided || v == timedOut)
+		if types.begin != "" {
+			_, not := tx.Exec(context.WithoutCancel(ctx), types.begin)
+			ended = not == nil
+		}
+		if ended || v == collided && ctx.Err() == nil {
+			lost := fmt.Errorf("%w: begin the transaction again: %w", driver.ErrConflict, err)
+			tx.Lose(lost)
+			// The database would commit what follows statement by statement: end tx here too.
+			if own, ok := tx.Runner.(standard[*stdsql.Tx]); ok && ended {
+				_ = own.on.Rollback()
+			}
+			if v != impossible && v != duplicate {
+				return lost
+			}
+		}
+	}
 	switch v {
 	case impossible, duplicate:
 		return &driver.InvalidError{Field: "row", Value: "refused", Rule: "must be one that the table takes", Err: err}
-	case collided, timedOut:
-		rollsBack := t.dialect.types().rollsBack
-		if tx := client.TxOf(ctx); tx != nil && (rollsBack || ctx.Err() == nil) {
-			err = fmt.Errorf("%w: begin the transaction again: %w", driver.ErrConflict, err)
-			tx.Lose(err)
-			// MySQL has rolled back, or may have, and would commit what follows statement by statement: end tx here too.
-			if own, ok := tx.Runner.(standard[*stdsql.Tx]); ok && rollsBack {
-				_ = own.on.Rollback()
-			}
-		}
 	case barred:
 		return fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	}

@@ -3,10 +3,14 @@ package sql
 import (
 	"context"
 	stdsql "database/sql"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
+
+	sqlite3 "modernc.org/sqlite"
 
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -266,5 +270,93 @@ func TestUniqueValue(t *testing.T) {
 		if err := <-updated; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// cancelSlow is called by cancels() in SQLite.
+var (
+	cancelSlow      context.CancelFunc
+	registerCancels = sync.OnceFunc(func() {
+		sqlite3.MustRegisterScalarFunction("cancels", 0, func(*sqlite3.FunctionContext, []sqldriver.Value) (sqldriver.Value, error) {
+			cancelSlow()
+			return int64(1), nil
+		})
+	})
+)
+
+// TestEndedTransaction: SQLite ends a transaction whose write is interrupted, or refused by a constraint
+// that says so, and would commit what follows by itself.
+func TestEndedTransaction(t *testing.T) {
+	registerCancels()
+	type link struct{ Token string }
+	for name, c := range map[string]struct {
+		unique string
+		token  string // of the second record
+		want   error
+		stands bool
+	}{
+		"interrupted":       {"", "slow", context.Canceled, false},
+		"unique":            {"UNIQUE", "first", slidingttl.ErrInvalid, true},
+		"unique, rollback":  {"UNIQUE ON CONFLICT ROLLBACK", "first", slidingttl.ErrInvalid, false},
+		"trigger":           {"", "abort", slidingttl.ErrInvalid, true},
+		"trigger, rollback": {"", "rollback", slidingttl.ErrInvalid, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := sqltest.DB(t, sqltest.SQLite)
+			for _, s := range []string{
+				"CREATE TABLE links (id TEXT NOT NULL PRIMARY KEY, token TEXT " + c.unique + ", created_at INTEGER, expires_at INTEGER, sweep_at INTEGER NOT NULL DEFAULT 0, version INTEGER)",
+				"CREATE INDEX links_sweep_at ON links (sweep_at)",
+				"CREATE TRIGGER slow AFTER INSERT ON links WHEN NEW.token = 'slow' BEGIN DELETE FROM links WHERE token = (WITH RECURSIVE c (n) AS (SELECT cancels() UNION ALL SELECT n + 1 FROM c) SELECT COUNT(*) FROM c); END",
+				"CREATE TRIGGER aborts AFTER INSERT ON links WHEN NEW.token = 'abort' BEGIN SELECT RAISE(ABORT, 'no'); END",
+				"CREATE TRIGGER rolls AFTER INSERT ON links WHEN NEW.token = 'rollback' BEGIN SELECT RAISE(ROLLBACK, 'no'); END",
+			} {
+				mustExec(t, db, SQLite, s)
+			}
+			d, err := New(db, SQLite, "links", &Options[link]{Row: Row[link]{Columns: []string{"token"}, Fields: func(l *link) []any { return []any{&l.Token} }}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := slidingttl.New(d, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 2 * time.Hour}, nil)
+			if err == nil {
+				err = s.Check(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = s.Close(context.Background()) }()
+			for _, commit := range []bool{true, false} {
+				tx, err := db.BeginTx(t.Context(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				in := WithTx(t.Context(), tx)
+				short, cancel := context.WithCancel(in)
+				cancelSlow = cancel
+				if err := s.Insert(in, "before", link{"first"}); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Insert(short, "refused", link{c.token}); !errors.Is(err, c.want) || errors.Is(err, slidingttl.ErrAmbiguous) {
+					t.Errorf("Insert: %v; want %v", err, c.want)
+				}
+				cancel()
+				if err := s.Insert(in, "after", link{"other"}); (err == nil) != c.stands || err != nil && !errors.Is(err, slidingttl.ErrConflict) {
+					t.Errorf("a call after it: %v", err)
+				}
+				if _, err := tx.ExecContext(t.Context(), "INSERT INTO links (id) VALUES ('own')"); (err == nil) != c.stands {
+					t.Errorf("a statement after it: %v", err)
+				}
+				end := tx.Rollback
+				if commit {
+					end = tx.Commit
+				}
+				if err := end(); (err == nil) != c.stands {
+					t.Errorf("the end of the transaction, committed %v: %v", commit, err)
+				}
+				if n, want := d.rows(t), map[bool]int{true: 3}[commit && c.stands]; n != want {
+					t.Errorf("committed %v: %d rows; want %d", commit, n, want)
+				}
+				mustExec(t, db, SQLite, "DELETE FROM links")
+			}
+		})
 	}
 }

@@ -146,7 +146,7 @@ func (sqlite) types() traits {
 		integer: "INTEGER", serial: "INTEGER PRIMARY KEY", text: "TEXT",
 		// Take SQLite's only lock before the transaction reads: a transaction that reads first
 		// cannot write if another has written meanwhile.
-		lock: "UPDATE %[1]s SET %[2]s = %[2]s WHERE 0", inProcess: true, tuples: "VALUES ",
+		lock: "UPDATE %[1]s SET %[2]s = %[2]s WHERE 0", inProcess: true, tuples: "VALUES ", begin: "BEGIN",
 		times: map[TimeType]string{Millis: "INTEGER", Timestamp: "TEXT", DateTime: "TEXT"},
 	}
 }

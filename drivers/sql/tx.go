@@ -18,8 +18,8 @@ import (
 // by that context at once, as on tx itself.
 //
 // An error of the database may end tx, as always. A call that lost to another transaction is
-// ErrConflict, and so is each later call by that context: roll back, and begin again. On MySQL the
-// server has rolled back by then, and tx is ended.
+// ErrConflict, and so is each later call by that context: roll back, and begin again. MySQL has rolled
+// back by then, and so has SQLite where it interrupts a write whose context ends: tx is ended.
 //
 // Commit within a minute after a Delete: until then the store remembers no read of the key, nor of
 // one in 1,024 of the others.
