@@ -342,3 +342,51 @@ func TestDeadRecordsLeaveTheQueue(t *testing.T) {
 		}
 	})
 }
+
+// Touches of what has died meanwhile wait behind those of what can still die.
+func TestDeadLetTheLivingGo(t *testing.T) {
+	for _, dead := range []int{100, 1000} {
+		bubble(t, func(t *testing.T) {
+			d, under := newRemote[int](time.Millisecond)
+			var reads, touches atomic.Bool // whether they fail
+			touches.Store(true)
+			d.before = func(_ context.Context, op, _ string) error {
+				if op == "touch" && touches.Load() || reads.Load() {
+					return errDown
+				}
+				return nil
+			}
+			s := open(t, d, session, &slidingttl.Options[int]{Budget: 10})
+			for i := range 100 { // opens the breaker
+				key := fmt.Sprint("broken ", i)
+				plant(under, key, time.Hour)
+				read(t, s, key)
+			}
+			const living = 50
+			for i := range dead + living {
+				left := 30 * time.Second
+				if i < living {
+					left = 75 * time.Second
+				}
+				plant(under, fmt.Sprint(i), left)
+			}
+			for i := range dead + living {
+				read(t, s, fmt.Sprint(i))
+			}
+			reads.Store(true)
+			time.Sleep(time.Minute)
+			reads.Store(false)
+			touches.Store(false)
+			time.Sleep(time.Minute)
+			lost := 0
+			for i := range living {
+				if _, err := s.Peek(t.Context(), fmt.Sprint(i)); err != nil {
+					lost++
+				}
+			}
+			if lost > 0 {
+				t.Errorf("beside %d touches of the dead, %d of %d records with 15 s left died", dead, lost, living)
+			}
+		})
+	}
+}

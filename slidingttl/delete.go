@@ -14,14 +14,12 @@ const undoTime = time.Minute
 
 // deleting returns what a call by ctx that ends the life of key's record does at its end.
 func (s *Store[T]) deleting(ctx context.Context, key string, err *error) (end func()) {
+	ended := s.touches.Deleting(ctx, key)
 	deleted := s.memo.Deleting(key)
 	return func() {
-		undo := driver.MayUndo(ctx)
-		if *err == nil && !undo {
-			s.touches.Deleted(key)
-		}
+		ended(*err != nil && !errors.Is(*err, ErrAmbiguous) && ctx.Err() == nil)
 		switch {
-		case s.memo != nil && undo:
+		case s.memo != nil && driver.MayUndo(ctx):
 			time.AfterFunc(undoTime, deleted)
 		case s.memo != nil && s.stale:
 			time.AfterFunc(staleness, deleted)
@@ -31,7 +29,8 @@ func (s *Store[T]) deleting(ctx context.Context, key string, err *error) (end fu
 	}
 }
 
-// Delete removes the record under key. An absent key is no error.
+// Delete removes the record under key. An absent key is no error. A touch under way of a record without
+// created_at is waited for.
 func (s *Store[T]) Delete(ctx context.Context, key string) error {
 	return s.callKey(ctx, opDelete, key, func() (err error) {
 		defer s.deleting(ctx, key, &err)()

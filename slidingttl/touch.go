@@ -159,7 +159,10 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, wr
 		if err != nil {
 			return driver.Life{}, err
 		}
-		r.saved = saved // whichever record it is, a save does not read it
+		if saved && attempt > 0 {
+			return r.meta.Life, nil // another save's record, which has its own touch
+		}
+		r.saved = saved
 		o, _ := s.touchIfDue(ctx, key, &r)
 		switch o.Err {
 		case nil:

@@ -147,7 +147,8 @@ func missing(method string) error {
 // life before.
 func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write func(context.Context, K, V) error) error {
 	return w.call(ctx, op, id, func(key string) error {
-		was, carried := driver.Life{CreatedAt: w.createdAt(v)}, false
+		was := driver.Life{CreatedAt: w.createdAt(v)}
+		told := was.CreatedAt != 0
 		if was.CreatedAt == 0 && op != opInsert || w.s.opts.Foreign != Adopt {
 			r := readResult[T]{op: opPeek}
 			err := w.s.read(ctx, w.s.latest, key, &r)
@@ -161,7 +162,6 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 				was = r.meta.Life
 				if was.CreatedAt == 0 { // perhaps an earlier save's, whose touch has not landed
 					was = w.s.touches.Carried(key, r.meta)
-					carried = was.CreatedAt != 0
 				}
 			}
 		}
@@ -176,7 +176,7 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 		}
 		w.s.memo.Forget(key)
 		_, err := w.s.touchKey(ctx, key, was, true)
-		if carried && errors.Is(err, ErrNotFound) { // that life is past its cap
+		if !told && was.CreatedAt != 0 && errors.Is(err, ErrNotFound) { // that life is past its cap
 			_, err = w.s.touchKey(ctx, key, driver.Life{}, true)
 		}
 		return wrap(ctx, opTouch, err)

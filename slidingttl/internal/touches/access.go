@@ -59,7 +59,8 @@ func (t *touch) merge(later Access) {
 	} else {
 		first = later
 	}
-	if first.Was == t.Was && t.Before.CreatedAt == 0 {
+	outlived := t.Saved && t.Rules.Cap(first.Before.CreatedAt) <= t.At // so that the save begins a life
+	if first.Was == t.Was && t.Before.CreatedAt == 0 && !outlived {
 		t.Before = first.Before
 	}
 	t.Exact, t.Saved = t.Exact && first.Exact, t.Saved && first.Saved
@@ -97,8 +98,8 @@ func (o *Outcome) serves(a *Access) bool {
 	switch {
 	case o.result == none:
 		return false
-	case o.lost():
-		return o.Was == a.Was
+	case o.lost(): // what has no created_at now may be the next record
+		return o.Was == a.Was && a.Was.CreatedAt != 0
 	case o.Err != nil:
 		return sameLife(o.Was, a.Was)
 	case o.Meta.CreatedAt != a.Was.CreatedAt && a.Was.CreatedAt != 0:

@@ -2,6 +2,7 @@ package touches
 
 import (
 	"container/heap"
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -64,6 +65,12 @@ func (t *Touches) unqueue(n *touch) {
 
 // reorder puts n in its place after its record's expiry has changed.
 func (t *Touches) reorder(n *touch) {
+	if n.passed && n.state == resting && n.dies() > t.now() {
+		t.unqueue(n)
+		n.passed = false
+		t.enqueue(n, queued)
+		return
+	}
 	if n.state == queued {
 		t.ready.fix(n, int64(n.dies()))
 	}
@@ -111,7 +118,7 @@ func (t *Touches) inHurry() bool { return t.closing || len(t.flushes) > 0 }
 func (t *Touches) dispatch() {
 	hurry := t.inHurry()
 	t.limits.note(false)
-	for !t.halted {
+	for passed := 0; !t.halted; {
 		full := t.limits.isFull()
 		stuck := !t.limits.hasWorker()
 		try := full || stuck || t.pressure.Failing
@@ -121,7 +128,10 @@ func (t *Touches) dispatch() {
 			n = t.another(try)
 		} else if r := t.resting.first(); r != nil {
 			left := r.wakes - t.restClock()
-			woken := n != nil && left <= 0 && !t.pressure.Failing
+			if r.passed {
+				left = 0
+			}
+			woken := n != nil && left <= 0 && !r.passed && !t.pressure.Failing
 			blameless := r.wakesAll || r.landings < t.pressure.back // it failed before the store recovered
 			if n == nil || woken && t.limits.mayRetry() && (blameless || t.limits.firsts >= retryShare-1) {
 				n, rest = r, left
@@ -129,6 +139,16 @@ func (t *Touches) dispatch() {
 		}
 		if n == nil {
 			return
+		}
+		if t.budget != nil && !hurry && !t.pressure.Failing && rest <= 0 && !n.passed && n.dies() <= t.now() {
+			if passed++; passed > paceChunk {
+				t.wakeIn(0)
+				return
+			}
+			t.unqueue(n) // it has nothing to lose: those that have go first
+			n.passed, n.wakes = true, math.MaxInt64
+			t.enqueue(n, resting)
+			continue
 		}
 		wait := time.Duration(0)
 		switch {

@@ -38,6 +38,9 @@ type touch struct {
 	probe     bool                                       // it tests a failing store for Close or Flush
 	late      bool                                       // it has run longer than reads wait
 	wakesAll  bool                                       // its landing ends all rests
+	doomed    bool                                       // its record has no created_at, and is being deleted
+	deleted   bool                                       // or was, while it ran
+	passed    bool                                       // its record died: it rests until no other touch is pending
 	urgent    int                                        // callers that wait for it until it ends
 }
 
@@ -102,7 +105,11 @@ func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bo
 	if n != nil {
 		a.Key = n.Key // the caller's may be part of a long string
 		t.count(ctx, a, Outcome{result: Shared}, time.Time{})
-		n.merge(*a)
+		if n.doomed { // the record that this one read may be the next
+			n.Access, n.came, n.doomed = *a, time.Now(), false
+		} else {
+			n.merge(*a)
+		}
 		t.reorder(n)
 		if n.state == queued {
 			t.recent.MoveToFront(n.recent)
@@ -135,29 +142,64 @@ func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bo
 
 // Carried returns the life that a touch, which has not ended, of the record m is to put back; zero: none.
 func (t *Touches) Carried(key string, m driver.Meta) (l driver.Life) {
-	t.lock()
-	defer t.unlock()
-	if s := t.keys[key]; s != nil {
-		for _, n := range append(slices.Clone(s.pending), s.running) {
-			if n != nil && n.Was == m && n.Before.CreatedAt != 0 {
-				l = n.Before
-			}
+	t.unborn(key, func(n *touch) {
+		if n.Was == m && n.Before.CreatedAt != 0 && !n.doomed {
+			l = n.Before
 		}
-	}
+	})
 	return l
 }
 
-// Deleted ends the pending touches of key's record if it has no created_at: they could not tell the next one from it.
-func (t *Touches) Deleted(key string) {
-	t.lock()
-	defer t.unlock()
-	if s := t.keys[key]; s != nil {
-		for _, n := range slices.Clone(s.pending) {
-			if n.Was.CreatedAt == 0 && n.readTouch == nil {
-				t.end(n, Outcome{Was: n.Was, Err: ErrGone, result: Lost})
-			}
+// Deleting is called before key's record is deleted, for the touches of one without created_at: they could not tell the
+// next record from it. It waits for the one that runs until ctx ends, but in a transaction, for which that one may wait.
+// deleted ends those that had come before, unless the deletion failed.
+func (t *Touches) Deleting(ctx context.Context, key string) (deleted func(failed bool)) {
+	for {
+		n := t.unborn(key, func(n *touch) { n.doomed = true })
+		if n == nil || driver.MayUndo(ctx) || ctx.Err() != nil || t.Closed() != nil {
+			break
+		}
+		select {
+		case <-n.done:
+		case <-ctx.Done():
+		case <-t.stop.Done():
 		}
 	}
+	return func(failed bool) {
+		t.unborn(key, func(n *touch) {
+			switch {
+			case failed:
+				n.doomed = false
+			case n.doomed && n.state == running:
+				n.deleted = true
+			case n.doomed:
+				t.end(n, Outcome{Was: n.Was, Err: ErrGone, result: Lost})
+			}
+		})
+	}
+}
+
+// unborn calls f for the touches of key's record without created_at, and returns the one that runs.
+func (t *Touches) unborn(key string, f func(*touch)) (runs *touch) {
+	t.lock()
+	defer t.unlock()
+	s := t.keys[key]
+	if s == nil {
+		return nil
+	}
+	all := slices.Clone(s.pending)
+	if s.running != nil {
+		all = append(all, s.running)
+	}
+	for _, n := range all {
+		if n.Was.CreatedAt == 0 && n.readTouch == nil {
+			if n.state == running {
+				runs = n
+			}
+			f(n)
+		}
+	}
+	return runs
 }
 
 // start begins the pending touch n.
@@ -234,6 +276,9 @@ func (t *Touches) landed(n *touch, o Outcome) {
 			o.Err = errGivenUp
 		}
 	}
+	if n.deleted && o.failed() {
+		o = Outcome{Was: n.Was, Err: ErrGone, result: Lost, tried: o.tried}
+	}
 	if n.near {
 		t.pressure.nearEnded(!o.failed())
 	}
@@ -274,7 +319,7 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	if o.again {
 		t.Tally.Add(tally.Retried)
 		again = t.add(&n.Access)
-		again.fails, again.landings, again.waited, again.readFirst = n.fails+1, n.landings, n.waited, true
+		again.fails, again.landings, again.waited, again.readFirst, again.doomed = n.fails+1, n.landings, n.waited, true, n.doomed
 		if n.landings < t.pressure.back {
 			again.fails = 1 // the store has recovered since
 		}
@@ -290,6 +335,8 @@ func (t *Touches) landed(n *touch, o Outcome) {
 			again.merge(p.Access)
 			t.end(p, shared)
 		case o.Err == ErrReplaced && n.Exact && !p.Exact: // p's record lives on, as another's or adopted
+		case o.failed() && dead && p.dies() > t.now():
+			p.readFirst = true // another process has touched it
 		case o.serves(&p.Access):
 			t.end(p, shared)
 		case o.Err != nil || o.result == none: // this says nothing of p's record

@@ -44,7 +44,8 @@ func (t *Touches) write(ctx context.Context, a *Access, readFirst, waited bool) 
 			}
 		}
 		before := a.Before
-		if a.Was.CreatedAt == 0 && m != a.Was && (m.CreatedAt == 0 || a.Exact) { // it may be another record
+		another := m.Version != a.Was.Version || a.Was.Version == 0 && m != a.Was
+		if a.Was.CreatedAt == 0 && another && (m.CreatedAt == 0 || a.Exact) { // or perhaps
 			err = ErrReplaced
 			break
 		}
