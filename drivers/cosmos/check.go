@@ -35,9 +35,19 @@ func (d *Driver[T]) Properties(id string) azcosmos.ContainerProperties {
 			IndexingMode:  azcosmos.IndexingModeConsistent,
 			Automatic:     true,
 			IncludedPaths: []azcosmos.IncludedPath{{Path: "/*"}},
-			ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/" + d.opts.ExpiresAt + "/?"}, {Path: "/" + ttlName + "/?"}},
+			ExcludedPaths: []azcosmos.ExcludedPath{{Path: indexPath(d.opts.ExpiresAt)}, {Path: indexPath(ttlName)}},
 		},
 	}
+}
+
+// indexPath is the path of a property in an indexing policy, in which a name with other characters than
+// letters, digits and _ is in quotes. Source:
+// https://learn.microsoft.com/azure/cosmos-db/index-policy#include-exclude-paths
+func indexPath(name string) string {
+	if strings.Contains(name, "-") {
+		name = quoted(name)
+	}
+	return "/" + name + "/?"
 }
 
 // Check implements driver.Checker, with a read of the container and one of an absent item.
@@ -125,10 +135,10 @@ func indexed(policy *azcosmos.IndexingPolicy, path string) bool {
 		}
 	}
 	most, yes := -1, false
+	precision := []string{"/*", path + "/*", path + "/?"}
 	rule := func(text string, includes bool) {
-		text = strings.ReplaceAll(text, `"`, "")
-		if met := text == "/*" || text == path+"/?" || text == path+"/*"; met && len(text) > most {
-			most, yes = len(text), includes
+		if n := slices.Index(precision, strings.ReplaceAll(text, `"`, "")); n > most {
+			most, yes = n, includes
 		}
 	}
 	for _, p := range policy.IncludedPaths {

@@ -40,6 +40,14 @@ func TestCheck(t *testing.T) {
 		"a composite index of others": {with: func(p *azcosmos.ContainerProperties) {
 			p.IndexingPolicy.CompositeIndexes = [][]azcosmos.CompositeIndex{{{Path: "/user"}, {Path: "/expires_at/first"}}}
 		}},
+		"excluded more precisely": {with: func(p *azcosmos.ContainerProperties) {
+			p.IndexingPolicy.IncludedPaths = []azcosmos.IncludedPath{{Path: "/*"}, {Path: "/expires_at/*"}}
+		}},
+		"included more precisely": {with: func(p *azcosmos.ContainerProperties) {
+			p.IndexingPolicy.IncludedPaths = []azcosmos.IncludedPath{{Path: "/*"}, {Path: "/expires_at/?"}}
+			p.IndexingPolicy.ExcludedPaths[0].Path = "/expires_at/*"
+		}, mentions: []string{"with /expires_at"}},
+		"a name with a dash":   {opts: Options{ExpiresAt: "expires-at"}},
 		"another property":     {opts: Options{ExpiresAt: "dies"}, with: func(p *azcosmos.ContainerProperties) { p.IndexingPolicy.ExcludedPaths[0].Path = "/expires_at/?" }, mentions: []string{"with /dies"}},
 		"another key":          {with: func(p *azcosmos.ContainerProperties) { p.PartitionKeyDefinition.Paths = []string{"/tenant"} }, mentions: []string{"partition key is /tenant: must be /id"}},
 		"eventual":             {account: cosmostest.Options{Consistency: azcosmos.ConsistencyLevelEventual}, mentions: []string{"consistency is below Session"}},
@@ -58,6 +66,11 @@ func TestCheck(t *testing.T) {
 			account.SetTime(time.Time{})
 			account.Advance(tt.off)
 			p := f.Properties("")
+			for _, excluded := range p.IndexingPolicy.ExcludedPaths {
+				if name := strings.TrimSuffix(excluded.Path[1:], "/?"); strings.Contains(name, "-") != strings.Contains(name, `"`) {
+					t.Errorf("the indexing policy has the path %s", excluded.Path)
+				}
+			}
 			if tt.with != nil {
 				tt.with(&p)
 			}

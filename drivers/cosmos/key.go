@@ -19,7 +19,8 @@ import (
 // KeyProperty is one property of a container's partition key, a String.
 type KeyProperty struct {
 	// Path is the property's path, as in the container's definition: "/tenant". For a path of
-	// several names, "/owner/id", the value must contain the property, with what Of returns.
+	// several names, "/owner/id", the value must contain the property, with what Of returns. Paths
+	// with names in quotes are not supported.
 	Path string
 
 	// Of computes the property from a record's key: [Fixed], [Prefix] or any pure function. Nil:

@@ -84,6 +84,9 @@ func (o Options) validate() (Options, error) {
 		switch {
 		case len(names) < 2 || names[0] != "" || slices.Contains(names[1:], ""):
 			return invalid(field+"Path", fmt.Sprintf("%q", p.Path), `must be a path as the container defines it, such as "/tenant" or "/owner/id"`)
+		case slices.ContainsFunc(names, func(name string) bool { return strings.Trim(name, `"' `) != name }):
+			// The official clients take the quotes off a name, and the spaces.
+			return invalid(field+"Path", fmt.Sprintf("%q", p.Path), "must be without quotes and spaces around its names")
 		case p.Path == idPath && p.Of != nil:
 			return invalid(field+"Of", "a function", "must be nil for /id, which Options.ID computes")
 		case p.Path != idPath && slices.Contains(taken, names[1]),

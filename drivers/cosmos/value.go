@@ -99,7 +99,7 @@ func (d *Driver[T]) reserved(name string) bool {
 		return true
 	}
 	return slices.Contains(systemNames, name) ||
-		slices.ContainsFunc(o.PartitionKey, func(p KeyProperty) bool { return p.Path == "/"+name })
+		!strings.Contains(name, "/") && slices.ContainsFunc(o.PartitionKey, func(p KeyProperty) bool { return p.Path == "/"+name })
 }
 
 // checkNested rejects a value without a nested property of the partition key.

@@ -54,6 +54,10 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: a scan selects a property twice: %s", name, query)
 		}
 	}
+	for _, path := range []string{`/"tenant-id"`, `/owner/'id'`, "/ tenant"} { // which the service calls tenant-id, id and tenant
+		_, err := New[session](&azcosmos.ContainerClient{}, &Options{PartitionKey: []KeyProperty{{Path: path, Of: of}}})
+		wantInvalid(t, path, err, "Options.PartitionKey[0].Path", "without quotes")
+	}
 	_, err := New[session](nil, nil)
 	wantInvalid(t, "no client", err, "client")
 	for property, err := range map[string]error{
@@ -236,5 +240,15 @@ func TestMisshapen(t *testing.T) {
 	raw, err := f.Raw(t.Context(), "k")
 	if err != nil || raw.Format != "json" || !strings.Contains(string(raw.Value), secret) || raw.Problem != nil {
 		t.Errorf("Raw returns %+v, %v", raw, err)
+	}
+}
+
+// A property of the value whose name is the text of a nested partition key's path is the value's own.
+func TestNameWithSlash(t *testing.T) {
+	f := open[map[string]any](t, &Options{PartitionKey: []KeyProperty{{Path: "/owner/id"}}})
+	v := map[string]any{"owner": map[string]any{"id": "k"}, "owner/id": "mine"}
+	f.mustInsert(t, "k", v, lasting(time.Hour), base)
+	if got := f.mustGet(t, "k").Value["owner/id"]; got != "mine" {
+		t.Errorf("owner/id is read back as %v", got)
 	}
 }

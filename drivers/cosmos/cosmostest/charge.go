@@ -74,15 +74,18 @@ func (x indexing) count(paths []string) (n int) {
 	return n
 }
 
-// longest returns the length of the longest of rules that matches path, -1 if none does.
+// longest returns a number that is greater the longer the longest of rules is that matches path, and
+// greater with /? than with /*; -1 if none does.
 func longest(rules []indexPath, path string) int {
 	most := -1
 	for _, rule := range rules {
 		text := strings.ReplaceAll(rule.Path, `"`, "")
 		prefix, all := strings.CutSuffix(text, "/*")
 		exact := strings.TrimSuffix(text, "/?")
-		if all && (path == prefix || strings.HasPrefix(path, prefix+"/")) || !all && path == exact {
-			most = max(most, len(text))
+		if all && (path == prefix || strings.HasPrefix(path, prefix+"/")) {
+			most = max(most, 2*len(prefix))
+		} else if !all && path == exact {
+			most = max(most, 2*len(exact)+1)
 		}
 	}
 	return most

@@ -32,6 +32,15 @@ func TestCharges(t *testing.T) {
 			t.Errorf("%d KB: %v, %v, %v, %v; want %v, %v, %v", tt.kb, made.RequestCharge, read.RequestCharge, replaced.RequestCharge, err, tt.insert, tt.read, tt.replace)
 		}
 	}
+	precise := &azcosmos.IndexingPolicy{
+		IndexingMode:  azcosmos.IndexingModeConsistent,
+		IncludedPaths: []azcosmos.IncludedPath{{Path: "/a/?"}, {Path: "/b/*"}},
+		ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}, {Path: "/a/*"}, {Path: "/b/?"}},
+	}
+	f = open(t, nil, azcosmos.ContainerProperties{IndexingPolicy: precise})
+	if got := f.create(t, `{"id":"k","a":1,"b":2}`, "k").RequestCharge; got != 5.5+0.2 {
+		t.Errorf("an insert of one indexed property is charged %v, want 5.7", got)
+	}
 	indexed := open(t, nil, azcosmos.ContainerProperties{})
 	if got := indexed.create(t, `{"id":"k","a":1,"b":{"c":2,"d":[1,2]}}`, "k").RequestCharge; got != 5.5+5*0.2 {
 		t.Errorf("an insert of five indexed properties is charged %v, want 6.5", got)
