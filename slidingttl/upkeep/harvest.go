@@ -138,18 +138,9 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 			h.until = before.Until
 		}
 	}
-	look := job[Report, *Report]{
-		name:    harvesting.name,
-		about:   about(j, fmt.Sprintf(", since %d, grace %v, past cap %v, apply %v", o.Since, o.Grace, o.PastCap, o.Bury != nil)),
-		opts:    o.Options,
-		cost:    h.readers.cost,
-		add:     (*Report).add,
-		restart: harvesting.restart,
-		wrote:   h.readers.tried.Load,
-		visit:   h.visit,
-		flush:   h.flush,
-		finish:  h.finish,
-	}
+	about := about(j, fmt.Sprintf(", since %d, grace %v, past cap %v, apply %v", o.Since, o.Grace, o.PastCap, o.Bury != nil))
+	look := harvesting.writing(about, &WriteOptions{Options: o.Options}, h.readers, nil)
+	look.visit, look.flush, look.finish = h.visit, h.flush, h.finish
 	report, err := look.run(ctx, d)
 	report.Since, report.Until = o.Since, h.until
 	return harvesting.end(&report, o.Bury != nil, j.Policies()), err

@@ -75,73 +75,63 @@ func Reap(ctx context.Context, d Store, p slidingttl.Policy, opts *ReapOptions) 
 	if err != nil {
 		return nil, err
 	}
-	r := &reaper{d: d, opts: &o, judge: j, writer: newWriter(d, &o.WriteOptions)}
-	about := about(j, fmt.Sprintf(", grace %v, past cap %v, expired %v, retained %v, apply %v", o.Grace, o.PastCap, o.Expired, o.Retained, o.Apply))
-	return reaping.run(ctx, d, about, j.Policies(), &o.WriteOptions, r.writer, r.reap)
-}
-
-// reaper is a Reap under way.
-type reaper struct {
-	d      Store
-	opts   *ReapOptions
-	judge  *verdict.Judge
-	writer *writer
-}
-
-// reap removes s if the options ask for it, and returns a report of this record.
-func (r *reaper) reap(ctx context.Context, s *record) (one Report, err error) {
-	if s.Problem != nil {
-		one.malformed(s.Problem)
+	w := newWriter(d, &o.WriteOptions)
+	reap := func(ctx context.Context, s *record) (one Report, err error) {
+		if s.Problem != nil {
+			one.malformed(s.Problem)
+			return one, nil
+		}
+		t, err := j.Terms(s.Key)
+		if err != nil {
+			return one, err
+		}
+		var counted string
+		var retention time.Duration
+		if s.HeldUntil != 0 {
+			retention = s.HeldUntil.Sub(s.ExpiresAt)
+		}
+		plan := func(m driver.Meta) (driver.Life, bool, error) {
+			now := j.Now()
+			died := t.Death(m.Life)
+			retained := died.Add(retention) > now
+			switch {
+			case j.Implausible(m.Life, now) != "":
+				counted = "implausible"
+			case died > now.Add(-o.Grace):
+				counted = "alive"
+			case retained && !o.Retained:
+				counted = "retained"
+			case m.Alive(now) && (o.PastCap || retained):
+				counted = "past_cap"
+				return m.Life, true, nil
+			case !m.Alive(now) && (o.Expired || retained):
+				counted = "expired"
+				return m.Life, true, nil
+			default:
+				counted = "left"
+			}
+			return m.Life, false, nil
+		}
+		what, err := w.writeUnlessChanged(ctx, s, plan, func(was driver.Meta, _ driver.Life) error {
+			// A driver's condition needs a live record, so judge it at its last live instant.
+			at := j.Now()
+			if was.ExpiresAt != 0 {
+				at = min(at, was.ExpiresAt-1)
+			}
+			err := driver.Remove(ctx, d, s.Key, was, at)
+			if unanswered(ctx, err) {
+				s.unknown = true
+			} else if s.unknown && errors.Is(err, driver.ErrNotFound) {
+				return nil // an earlier attempt has removed it
+			}
+			return err
+		})
+		if err != nil {
+			return Report{}, err
+		}
+		one.note(what, counted, s.Size)
 		return one, nil
 	}
-	t, err := r.judge.Terms(s.Key)
-	if err != nil {
-		return one, err
-	}
-	var counted string
-	var retention time.Duration
-	if s.HeldUntil != 0 {
-		retention = s.HeldUntil.Sub(s.ExpiresAt)
-	}
-	plan := func(m driver.Meta) (driver.Life, bool, error) {
-		now := r.judge.Now()
-		died := t.Death(m.Life)
-		retained := died.Add(retention) > now
-		switch {
-		case r.judge.Implausible(m.Life, now) != "":
-			counted = "implausible"
-		case died > now.Add(-r.opts.Grace):
-			counted = "alive"
-		case retained && !r.opts.Retained:
-			counted = "retained"
-		case m.Alive(now) && (r.opts.PastCap || retained):
-			counted = "past_cap"
-			return m.Life, true, nil
-		case !m.Alive(now) && (r.opts.Expired || retained):
-			counted = "expired"
-			return m.Life, true, nil
-		default:
-			counted = "left"
-		}
-		return m.Life, false, nil
-	}
-	what, err := r.writer.writeUnlessChanged(ctx, s, plan, func(was driver.Meta, _ driver.Life) error {
-		// A driver's condition needs a live record, so judge it at its last live instant.
-		at := r.judge.Now()
-		if was.ExpiresAt != 0 {
-			at = min(at, was.ExpiresAt-1)
-		}
-		err := driver.Remove(ctx, r.d, s.Key, was, at)
-		if unanswered(ctx, err) {
-			s.unknown = true
-		} else if s.unknown && errors.Is(err, driver.ErrNotFound) {
-			return nil // an earlier attempt has removed it
-		}
-		return err
-	})
-	if err != nil {
-		return Report{}, err
-	}
-	one.note(what, counted, s.Size)
-	return one, nil
+	about := about(j, fmt.Sprintf(", grace %v, past cap %v, expired %v, retained %v, apply %v", o.Grace, o.PastCap, o.Expired, o.Retained, o.Apply))
+	return reaping.run(ctx, d, about, j.Policies(), &o.WriteOptions, w, reap)
 }

@@ -76,17 +76,18 @@ func (t *Totals) String() string {
 		line += "; not all were"
 	}
 	s.Line("%s", line)
-	if t.Passed > 0 {
-		s.Line("%s passed over: of another type, or under other keys", sheet.Thousands(t.Passed))
-	}
-	if t.Waiting > 0 {
-		s.Line("%s not tried to the end, and perhaps written: a resumed run tries them first", sheet.Thousands(t.Waiting))
-	}
-	if t.Unsure > 0 {
-		s.Line("%s perhaps written: the answers were lost", sheet.Thousands(t.Unsure))
-	}
-	if t.Repeated > 0 {
-		s.Line("%s were written before the store restarted, when its scan began anew", sheet.Thousands(t.Repeated))
+	for _, l := range []struct {
+		n    int64
+		text string
+	}{
+		{t.Passed, "passed over: of another type, or under other keys"},
+		{t.Waiting, "not tried to the end, and perhaps written: a resumed run tries them first"},
+		{t.Unsure, "perhaps written: the answers were lost"},
+		{t.Repeated, "were written before the store restarted, when its scan began anew"},
+	} {
+		if l.n > 0 {
+			s.Line("%s %s", sheet.Thousands(l.n), l.text)
+		}
 	}
 	s.Counts(sheet.Thousands(t.Failed)+" failed, and were left as they are, because", t.Failures)
 	return s.Text()

@@ -54,68 +54,60 @@ func Undo(ctx context.Context, d Store, changes io.ReaderAt, opts *WriteOptions)
 	if len(o.Keys) > 0 {
 		return nil, invalid("WriteOptions.Keys", fmt.Sprint(len(o.Keys), " keys"), "must be none: the changes have the keys")
 	}
-	u := &undoer{d: d, judge: verdict.At(d, o.MaxSkew, o.Now), writer: newWriter(d, &o)}
-	u.writer.all = true
-	lines := &changesOf{file: changes, parts: make(map[int]*changed), read: make(map[string][]Change)}
-	j := undoing.writing("apply "+strconv.FormatBool(o.Apply), &o, u.writer, u.undo)
-	j.visit = func(ctx context.Context, _ int, page []driver.Scanned, into *Report) error {
-		records := recordsOf(page)
-		lines.take(records)
-		u.writer.fails.walked.Add(int64(len(page)))
-		return forEach(ctx, u.writer, records, into, true, u.undo)
-	}
-	r, err := j.run(ctx, lines)
-	r.count("torn", r.Passed)
-	r.Passed = 0
-	return undoing.end(&r, o.Apply, ""), err
-}
-
-// undoer is an Undo under way.
-type undoer struct {
-	d      Store
-	judge  *verdict.Judge
-	writer *writer
-}
-
-// undo reverts the last of the changes of r that the store shows, and returns a report of r alone.
-func (u *undoer) undo(ctx context.Context, r *record) (one Report, err error) {
-	r.Life = r.changes[len(r.changes)-1].Life
-	if u.writer.raw != nil {
-		var raw driver.Raw
-		err := retry.Do(ctx, func() (err error) {
-			raw, err = u.writer.raw.Raw(ctx, r.Key)
+	j, w := verdict.At(d, o.MaxSkew, o.Now), newWriter(d, &o)
+	w.all = true
+	// undo reverts the last of the changes of r that the store shows.
+	undo := func(ctx context.Context, r *record) (one Report, err error) {
+		r.Life = r.changes[len(r.changes)-1].Life
+		if w.raw != nil {
+			var raw driver.Raw
+			err := retry.Do(ctx, func() (err error) {
+				raw, err = w.raw.Raw(ctx, r.Key)
+				return err
+			})
+			if err != nil {
+				what, err := w.became(err)
+				if err == nil {
+					one.note(what, "", 0)
+				}
+				return one, err
+			}
+			r.Meta, r.Problem, r.Size = raw.Meta, raw.Problem, len(raw.Value)
+		}
+		counted := "undone"
+		plan := func(m driver.Meta) (driver.Life, bool, error) {
+			for _, c := range slices.Backward(r.changes) {
+				if m.Life == c.Life {
+					return driver.Life{ExpiresAt: c.Was}, true, nil
+				}
+			}
+			if counted = "changed"; m.CreatedAt == 0 {
+				counted = "already"
+			}
+			return m.Life, false, nil
+		}
+		what, err := w.writeUnlessChanged(ctx, r, plan, func(was driver.Meta, next driver.Life) error {
+			_, err := d.Touch(ctx, r.Key, was, next, j.Now())
 			return err
 		})
 		if err != nil {
-			what, err := u.writer.became(err)
-			if err == nil {
-				one.note(what, "", 0)
-			}
-			return one, err
+			return Report{}, err
 		}
-		r.Meta, r.Problem, r.Size = raw.Meta, raw.Problem, len(raw.Value)
+		one.note(what, counted, r.Size)
+		return one, nil
 	}
-	counted := "undone"
-	plan := func(m driver.Meta) (driver.Life, bool, error) {
-		for _, c := range slices.Backward(r.changes) {
-			if m.Life == c.Life {
-				return driver.Life{ExpiresAt: c.Was}, true, nil
-			}
-		}
-		if counted = "changed"; m.CreatedAt == 0 {
-			counted = "already"
-		}
-		return m.Life, false, nil
+	lines := &changesOf{file: changes, parts: make(map[int]*changed), read: make(map[string][]Change)}
+	job := undoing.writing("apply "+strconv.FormatBool(o.Apply), &o, w, undo)
+	job.visit = func(ctx context.Context, _ int, page []driver.Scanned, into *Report) error {
+		records := recordsOf(page)
+		lines.take(records)
+		w.fails.walked.Add(int64(len(page)))
+		return forEach(ctx, w, records, into, true, undo)
 	}
-	what, err := u.writer.writeUnlessChanged(ctx, r, plan, func(was driver.Meta, next driver.Life) error {
-		_, err := u.d.Touch(ctx, r.Key, was, next, u.judge.Now())
-		return err
-	})
-	if err != nil {
-		return Report{}, err
-	}
-	one.note(what, counted, r.Size)
-	return one, nil
+	r, err := job.run(ctx, lines)
+	r.count("torn", r.Passed)
+	r.Passed = 0
+	return undoing.end(&r, o.Apply, ""), err
 }
 
 // changesOf is a driver.Scanner over the keys of changes. A key may have several lines, anywhere in
