@@ -75,10 +75,7 @@ func inspectRecord(raw driver.Raw, found bool, p slidingttl.Policy, now driver.I
 		return &inspection{Why: "the store holds no record under this key"}
 	}
 	i := &inspection{Found: true, CreatedAt: instant(raw.CreatedAt), ExpiresAt: instant(raw.ExpiresAt), Fields: raw.Fields, Version: fmt.Sprint(raw.Version)}
-	limit := driver.MaxInstant
-	if raw.CreatedAt != 0 {
-		limit = p.Cap(raw.CreatedAt)
-	}
+	limit := (&verdict.Terms{Policy: p}).Limit(raw.CreatedAt)
 	if limit != driver.MaxInstant {
 		i.Cap = instant(limit)
 	}

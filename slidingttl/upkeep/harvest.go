@@ -50,9 +50,6 @@ type HarvestOptions struct {
 
 	// BatchBytes roughly bounds, in bytes, the values that are held for Bury. Zero: 32 MiB.
 	BatchBytes int
-
-	// Readers bounds the values that are read at once. Zero: 16.
-	Readers int
 }
 
 const (
@@ -118,7 +115,7 @@ func Harvest(ctx context.Context, d Harvested, p slidingttl.Policy, opts *Harves
 	for _, hash := range o.Again {
 		h.again[hash] = true
 	}
-	h.readers = newWriter(d, &WriteOptions{Options: o.Options, Writers: o.Readers, Apply: o.Bury != nil})
+	h.readers = newWriter(d, &WriteOptions{Options: o.Options, Writers: atOnce, Apply: o.Bury != nil})
 	if h.ends, _ = d.(rewriter); o.PastCap && h.ends == nil {
 		return nil, invalid("HarvestOptions.PastCap", "true", "requires a driver with Touch")
 	}
@@ -158,6 +155,5 @@ func (o *HarvestOptions) validate() error {
 		atLeastZero("HarvestOptions.Grace", &o.Grace, 10*time.Minute),
 		atLeastZero("HarvestOptions.Batch", &o.Batch, 5000),
 		atLeastZero("HarvestOptions.BatchBytes", &o.BatchBytes, 32<<20),
-		atLeastZero("HarvestOptions.Readers", &o.Readers, 16),
 	)
 }

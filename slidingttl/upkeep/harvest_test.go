@@ -213,7 +213,7 @@ func TestHarvestFails(t *testing.T) {
 	if !errors.Is(err, refused) || report.Done || report.Counts["idle"] != 0 || saved.Done() {
 		t.Errorf("%v, %+v\n%v", err, saved, report)
 	}
-	for field, o := range map[string]upkeep.HarvestOptions{"Grace": {Grace: -1}, "Grace ": {Grace: 2 * time.Minute}, "Grace  ": {Options: upkeep.Options{MaxSkew: 5 * time.Minute}}, "Grace   ": {Options: upkeep.Options{MaxSkew: math.MaxInt64}}, "Batch": {Batch: -1}, "BatchBytes": {BatchBytes: -1}, "Readers": {Readers: -1}, "PastCap": {PastCap: true}} {
+	for field, o := range map[string]upkeep.HarvestOptions{"Grace": {Grace: -1}, "Grace ": {Grace: 2 * time.Minute}, "Grace  ": {Options: upkeep.Options{MaxSkew: 5 * time.Minute}}, "Grace   ": {Options: upkeep.Options{MaxSkew: math.MaxInt64}}, "Batch": {Batch: -1}, "BatchBytes": {BatchBytes: -1}, "PastCap": {PastCap: true}} {
 		var invalid *driver.InvalidError
 		if _, err := upkeep.Harvest(t.Context(), unable{r, r}, policy, &o); !errors.As(err, &invalid) || invalid.Field != "HarvestOptions."+strings.TrimSpace(field) {
 			t.Errorf("%s: %v", field, err)
@@ -452,8 +452,8 @@ func TestHarvestBytes(t *testing.T) {
 		return raw, err
 	}
 	var g graves
-	o := &upkeep.HarvestOptions{BatchBytes: 40 * long, Readers: 4, Bury: func(ctx context.Context, dead []driver.Dead) error {
-		if n := len(dead); n > 40+4 {
+	o := &upkeep.HarvestOptions{BatchBytes: 40 * long, Bury: func(ctx context.Context, dead []driver.Dead) error {
+		if n := len(dead); n > 40+16 {
 			t.Errorf("%d values of %d bytes at once", n, long)
 		}
 		return g.Bury(ctx, dead)

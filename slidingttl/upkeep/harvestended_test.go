@@ -38,20 +38,20 @@ func (f slow) Scan(_ context.Context, from driver.Cursor, _ int) (p driver.Page,
 }
 
 func (f slow) Raw(ctx context.Context, _ string) (driver.Raw, error) {
-	return driver.Raw{Meta: f.meta(), Format: "json", Value: []byte(`"v"`)}, driver.Sleep(ctx, 100*time.Millisecond)
+	return driver.Raw{Meta: f.meta(), Format: "json", Value: []byte(`"v"`)}, driver.Sleep(ctx, 1600*time.Millisecond)
 }
 
 // A harvest that a timer ends comes to its end in some runs, also where reading takes far longer than
 // listing, and hands few records over again.
 func TestHarvestEndedAtSlowReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := slow{1000, driver.Floor(time.Now()).Add(-day)} // read in 100 s
+		store := slow{1000, driver.Floor(time.Now()).Add(-day)} // read in 100 s, 16 at once
 		var at *upkeep.Checkpoint
 		buried := map[string]int{}
 		for run := 1; at == nil || !at.Done(); run++ {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			_, err := upkeep.Harvest(ctx, store, policy, &upkeep.HarvestOptions{
-				Batch: 10, Readers: 1, Options: upkeep.Options{
+				Batch: 10, Options: upkeep.Options{
 					Resume: at,
 					Save:   func(c upkeep.Checkpoint) error { at = &c; return nil },
 				},

@@ -222,7 +222,7 @@ func (h *harvester) probe(ctx context.Context, key string) {
 	h.d.Raw(ctx, key) // an error is told when it is read to be handed over
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.perRead = time.Since(began) / time.Duration(h.opts.Readers)
+	h.perRead = time.Since(began) / atOnce
 }
 
 // count adds the results of a segment to into. The caller holds mu.
@@ -277,7 +277,7 @@ func (h *harvester) drain(ctx context.Context) error {
 func (h *harvester) handOver(ctx context.Context, dead []waiting) error {
 	var batch []driver.Dead
 	bytes := 0
-	for part := range slices.Chunk(dead, h.opts.Readers) {
+	for part := range slices.Chunk(dead, atOnce) {
 		page, segments := make([]record, len(part)), map[string]int{}
 		for i, w := range part {
 			page[i].Scanned, segments[w.Key] = w.Scanned, w.segment

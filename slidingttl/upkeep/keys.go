@@ -63,7 +63,7 @@ func (l lookUp) Segments(context.Context, int) ([]driver.Cursor, error) {
 	return []driver.Cursor{"0"}, nil
 }
 
-// atOnce bounds the look-ups under way.
+// atOnce bounds the reads under way, and the writes.
 const atOnce = 16
 
 func (l lookUp) Scan(ctx context.Context, from driver.Cursor, limit int) (page driver.Page, err error) {

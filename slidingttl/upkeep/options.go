@@ -176,7 +176,7 @@ func (o *WriteOptions) validate() error {
 	}
 	return cmp.Or(
 		o.Options.validate(),
-		atLeastZero("WriteOptions.Writers", &o.Writers, 16),
+		atLeastZero("WriteOptions.Writers", &o.Writers, atOnce),
 	)
 }
 

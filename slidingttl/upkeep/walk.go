@@ -145,7 +145,7 @@ func (j job[R, S]) run(ctx context.Context, s driver.Scanner) (R, error) {
 	S(&w.found).Sum().Runs++
 	err = w.walk(ctx)
 	if err == nil {
-		err = w.again(ctx)
+		err = w.retry(ctx)
 	}
 	if err == nil && len(w.left) > 0 {
 		err = w.end(ctx)
@@ -175,8 +175,8 @@ func (w *walk[R, S]) walk(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// again makes a last attempt at all records that are pending.
-func (w *walk[R, S]) again(ctx context.Context) error {
+// retry makes a last attempt at all records that are pending.
+func (w *walk[R, S]) retry(ctx context.Context) error {
 	pending := w.takePending()
 	if len(pending) == 0 {
 		return nil
