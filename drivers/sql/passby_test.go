@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -264,7 +265,12 @@ func TestSweepPassesByKept(t *testing.T) {
 						return n
 					}
 					now, reported := base, []error(nil)
-					o := SweepOptions{Batch: 3, Now: func() time.Time { return time.UnixMilli(int64(now)) }, OnError: func(err error) { reported = append(reported, err) }}
+					var mu sync.Mutex // guards reported: two batches run at once
+					o := SweepOptions{Batch: 3, Now: func() time.Time { return time.UnixMilli(int64(now)) }, OnError: func(err error) {
+						mu.Lock()
+						defer mu.Unlock()
+						reported = append(reported, err)
+					}}
 					if buries {
 						o.Bury = func(ctx context.Context, tx *stdsql.Tx, dead []driver.Dead) (err error) {
 							for _, r := range dead {
@@ -402,6 +408,60 @@ func TestSweepCascades(t *testing.T) {
 						t.Errorf("%d lives are buried, %v; want 20", n, err)
 					}
 				})
+			}
+		}
+	})
+}
+
+// TestSweepCascadesToLiving: a living or retained row that goes with a dead one, by the reference of its own,
+// stops no sweep.
+func TestSweepCascadesToLiving(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		if dialect == SQLite {
+			db.SetMaxOpenConns(1)
+			mustExec(t, db, dialect, "PRAGMA foreign_keys = on")
+		}
+		for _, retain := range []time.Duration{0, time.Hour} {
+			for _, buries := range []bool{true, false} {
+				for _, guarded := range []int{0, 1} {
+					t.Run(fmt.Sprintf("retain=%s/buries=%v/guarded=%d", retain, buries, guarded), func(t *testing.T) {
+						d := open(t, db, dialect, &Options[session]{Retain: retain})
+						key := strings.TrimSuffix(d.dialect.types().key(defaultMaxKey), " NOT NULL")
+						mustExec(t, db, dialect, "DROP TABLE "+d.name)
+						mustExec(t, db, dialect, "CREATE TABLE "+d.name+" (id "+key+" NOT NULL PRIMARY KEY, value "+d.dialect.types().value+", created_at BIGINT, expires_at BIGINT, sweep_at BIGINT NOT NULL DEFAULT 0, version BIGINT, parent "+key+
+							", FOREIGN KEY (parent) REFERENCES "+d.name+" (id) ON DELETE CASCADE)")
+						insert := "INSERT INTO " + d.name + " (id, value, created_at, expires_at, parent) VALUES (?, '{}', 1, ?, ?)"
+						dead, child := int64(base), int64(base.Add(10*time.Hour))
+						if retain > 0 {
+							child = int64(base.Add(2*time.Hour - time.Minute))
+						}
+						mustExec(t, db, dialect, insert, "parent", dead, nil)
+						mustExec(t, db, dialect, insert, "child", child, "parent")
+						for i := range 10 {
+							mustExec(t, db, dialect, insert, fmt.Sprint("dead", i), dead, nil)
+						}
+						if guarded > 0 {
+							mustExec(t, db, dialect, insert, "guarded", dead, nil)
+							if err := guard(t.Context(), db, d, "guarded", "DELETE"); err != nil {
+								t.Fatal(err)
+							}
+						}
+						var reported error
+						o := SweepOptions{Now: at(base.Add(2 * time.Hour)), OnError: func(err error) { reported = err }}
+						if buries {
+							o.Bury = func(context.Context, *stdsql.Tx, []driver.Dead) error { return nil }
+						}
+						s := d.mustSweeper(t, o)
+						for range 2 {
+							if err := s.batches(t.Context(), t.Context(), s.rows); err != nil {
+								t.Fatal(err)
+							}
+						}
+						if got := s.Stats(); got.Deleted != 11 || got.Skipped != uint64(guarded) || got.Filed > 1 || d.rows(t) != guarded || guarded == 0 && reported != nil {
+							t.Errorf("%+v, %d rows are left, %v", got, d.rows(t), reported)
+						}
+					})
+				}
 			}
 		}
 	})

@@ -111,10 +111,10 @@ func (s *Sweeper) rows(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, 
 			return b, err
 		}
 	}
-	if _, err := tx.ExecContext(ctx, "SAVEPOINT part"); err != nil {
-		return b, err
-	}
 	for _, w := range s.writes(rows) {
+		if _, err := tx.ExecContext(ctx, "SAVEPOINT part"); err != nil {
+			return b, err
+		}
 		if _, err := t.sweepRows(ctx, tx, w); t.refusesRow(err) {
 			return s.passBy(ctx, tx, rows, err)
 		} else if err != nil {
@@ -263,9 +263,9 @@ type rowsWrite struct {
 	deletes   bool
 }
 
-// writes returns the writes of a batch: first what is to be deleted.
+// writes returns the writes of a batch. The last deletes: the others' rows may go with what it deletes.
 func (s *Sweeper) writes(rows taken) []rowsWrite {
-	return []rowsWrite{{"DELETE FROM " + s.table.quoted(), rows.dead, true}, {s.file(), rows.live, false}, {s.skip(), rows.skipped, false}}
+	return []rowsWrite{{s.file(), rows.live, false}, {s.skip(), rows.skipped, false}, {"DELETE FROM " + s.table.quoted(), rows.dead, true}}
 }
 
 // file sets sweep_at to the expiry, and parks the retained dead.
