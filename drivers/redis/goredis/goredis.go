@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -20,46 +19,57 @@ import (
 //
 // The caller closes c. A client that cannot keep the driver's promises is a *driver.InvalidError.
 func New(c goredis.UniversalClient) (redis.Client, error) {
-	invalid := func(field, value, rule string) (redis.Client, error) {
-		return nil, &driver.InvalidError{Field: field, Value: value, Rule: rule}
-	}
-	var pool, most int
-	var read, write time.Duration
 	own := &client{all: c}
+	var options *goredis.Options
 	switch c := c.(type) {
 	case *goredis.Client:
-		o := c.Options()
-		pool, most, read, write = o.PoolSize, o.MaxActiveConns, o.ReadTimeout, o.WriteTimeout
-		if o.ClientSideCache != nil || o.ClientSideCacheConfig != nil {
-			return invalid("ClientSideCache or ClientSideCacheConfig", "set", "must not be set: the cache returns deleted records")
-		}
+		options = c.Options()
 	case *goredis.ClusterClient:
 		o := c.Options()
-		pool, most, read, write = o.PoolSize, o.MaxActiveConns, o.ReadTimeout, o.WriteTimeout
 		if o.ReadOnly || o.RouteByLatency || o.RouteRandomly {
-			return invalid("ReadOnly, RouteByLatency or RouteRandomly", "set", "must not be set: replicas are behind")
+			return nil, invalid("ReadOnly, RouteByLatency or RouteRandomly", "set", "must not be set: replicas are behind")
 		}
-		own.cluster = c
+		own.cluster = c // node sees what NewClient makes of these
+		options = &goredis.Options{PoolSize: o.PoolSize, MaxActiveConns: o.MaxActiveConns, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout}
 	default:
-		return invalid("client", "of another type", "must be a *redis.Client or a *redis.ClusterClient of go-redis, not nil")
+		return nil, invalid("client", "of another type", "must be a *redis.Client or a *redis.ClusterClient of go-redis, not nil")
 	}
-	if read <= 0 || write <= 0 {
-		return invalid("ReadTimeout and WriteTimeout", fmt.Sprintf("%v and %v", read, write), "must be positive: an abandoned call would keep its connection")
+	if err := unsound(options); err != nil {
+		return nil, err
 	}
-	if most > 0 {
-		pool = min(pool, most)
-	}
-	if pool < 2 {
-		return invalid("PoolSize or MaxActiveConns", strconv.Itoa(pool), "must be at least 2, of which writes take half")
-	}
-	own.share = pool / 2
 	return own, nil
 }
+
+func invalid(field, value, rule string) error {
+	return &driver.InvalidError{Field: field, Value: value, Rule: rule}
+}
+
+// unsound returns an error if a client with these options cannot keep the driver's promises.
+func unsound(o *goredis.Options) error {
+	switch {
+	case o.ClientSideCache != nil || o.ClientSideCacheConfig != nil:
+		return invalid("ClientSideCache or ClientSideCacheConfig", "set", "must not be set: the cache returns deleted records")
+	case o.ReadTimeout <= 0 || o.WriteTimeout <= 0:
+		return invalid("ReadTimeout and WriteTimeout", fmt.Sprintf("%v and %v", o.ReadTimeout, o.WriteTimeout), "must be positive: an abandoned call would keep its connection")
+	case share(o) < 1:
+		return invalid("PoolSize or MaxActiveConns", strconv.Itoa(pool(o)), "must be at least 2, of which writes take half")
+	}
+	return nil
+}
+
+func pool(o *goredis.Options) int {
+	if o.MaxActiveConns > 0 {
+		return min(o.PoolSize, o.MaxActiveConns)
+	}
+	return o.PoolSize
+}
+
+// share is how many writes a node may have under way.
+func share(o *goredis.Options) int { return pool(o) / 2 }
 
 type client struct {
 	all       goredis.UniversalClient
 	cluster   *goredis.ClusterClient // all, if that is a cluster's
-	share     int                    // how many writes a node may have under way
 	writes    sync.Map               // of nodes: a channel with room for share
 	pipelines sync.Map               // of nodes: a channel with room for half as many
 }
@@ -84,6 +94,7 @@ func command(ctx context.Context, c redis.Command) *goredis.Cmd {
 	if !c.NoKey {
 		cmd.SetFirstKeyPos(int8(len(c.Words)))
 	}
+	cmd.SetStepCount(1) // else go-redis asks any node for it, and other calls wait for that one's answer
 	return cmd
 }
 
@@ -106,7 +117,7 @@ func (c *client) Do(ctx context.Context, cmd redis.Command) redis.Answer {
 	}); ended.Err != nil {
 		return redis.Answer{Kind: redis.Unsent, Err: ended.Err}
 	}
-	leave, err := enter(ctx, &c.writes, node, c.share)
+	leave, err := enter(ctx, &c.writes, node, share(node.Options()))
 	if err != nil {
 		return redis.Answer{Kind: redis.Unsent, Err: err}
 	}
@@ -117,15 +128,17 @@ func (c *client) Do(ctx context.Context, cmd redis.Command) redis.Answer {
 	})
 }
 
-// node returns the client of the node with key, nil outside a cluster. It loads the cluster's state if
-// that is unknown. go-redis would return that error as the command's: redis.Nil where the cluster
-// tells no addresses.
+// node returns the client of the node with key. It loads a cluster's state if that is unknown. go-redis
+// would return that error as the command's: redis.Nil where the cluster tells no addresses.
 func (c *client) node(ctx context.Context, key string) (*goredis.Client, error) {
 	if c.cluster == nil {
-		return nil, nil
+		return c.all.(*goredis.Client), nil
 	}
 	node, err := c.cluster.MasterForKey(ctx, key)
-	return node, stateError(err)
+	if err != nil {
+		return nil, stateError(err)
+	}
+	return node, unsound(node.Options())
 }
 
 func stateError(err error) error {
@@ -149,6 +162,9 @@ func enter(ctx context.Context, at *sync.Map, node *goredis.Client, most int) (l
 		return nil, ctx.Err()
 	}
 }
+
+// few commands are a read with its question for the time. It waits for no batch.
+const few = 2
 
 // DoMulti implements redis.Client. In a cluster it sends each node a pipeline of its own: one of
 // go-redis for all nodes would have no answers before the last node's. Commands without a key would
@@ -185,7 +201,10 @@ func (c *client) DoMulti(ctx context.Context, cs []redis.Command) []redis.Answer
 		pipelines.Go(func() {
 			sent := make([]*goredis.Cmd, len(places))
 			var ended redis.Answer
-			leave, err := enter(ctx, &c.pipelines, node, max(1, c.share/2))
+			leave, err := func() {}, error(nil)
+			if len(places) > few {
+				leave, err = enter(ctx, &c.pipelines, node, max(1, share(node.Options())/2))
+			}
 			if err != nil {
 				ended = redis.Answer{Kind: redis.Unsent, Err: err}
 			} else {
@@ -229,8 +248,8 @@ func (c *client) Nodes(ctx context.Context) (map[string]redis.Client, error) {
 		return redis.Answer{Err: c.cluster.ForEachShard(ctx, func(_ context.Context, node *goredis.Client) error {
 			mu.Lock()
 			defer mu.Unlock()
-			all[node.Options().Addr] = &client{all: node, share: c.share}
-			return nil
+			all[node.Options().Addr] = &client{all: node}
+			return unsound(node.Options())
 		})}
 	})
 	if ended.Err != nil {

@@ -1,0 +1,113 @@
+package goredis_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	slidingredis "github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// A cluster's NewClient may give its nodes other options than the cluster's.
+func TestNewClientOfNodes(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	for name, change := range map[string]func(*redis.Options){
+		"ClientSideCache": func(o *redis.Options) { o.ClientSideCacheConfig = &redis.ClientSideCacheConfig{} },
+		"ReadTimeout":     func(o *redis.Options) { o.ReadTimeout = -1 },
+		"PoolSize":        func(o *redis.Options) { o.PoolSize = 1 },
+		"":                func(*redis.Options) {},
+	} {
+		c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Option().InitAddress, NewClient: func(o *redis.Options) *redis.Client {
+			change(o)
+			return redis.NewClient(o)
+		}})
+		t.Cleanup(func() { _ = c.Close() })
+		d := open[string](t, c, slidingredis.Options{})
+		_, get := d.Get(t.Context(), "k")
+		if errors.Is(get, driver.ErrNotFound) {
+			get = nil
+		}
+		_, segments := d.Segments(t.Context(), 1)
+		for call, err := range map[string]error{"Get": get, "Segments": segments, "Check": d.Check(t.Context(), 0), "Delete": d.Delete(t.Context(), "k")} {
+			if (name != "") != errors.Is(err, driver.ErrInvalid) || name == "" && err != nil || err != nil && !strings.Contains(err.Error(), name) {
+				t.Errorf("%s by nodes with another %q: %v", call, name, err)
+			}
+		}
+	}
+}
+
+// No call asks for the commands that a server has: go-redis asks any node, which may be silent, and all other
+// calls wait for its answer.
+func TestCommandsAreNotAsked(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	d := open[string](t, connect(t, &redis.UniversalOptions{Addrs: cluster.Option().InitAddress}), slidingredis.Options{})
+	was := insert(t, d, "k")
+	for _, call := range calls(d, was) {
+		_ = call(t.Context()) // whatever the one before has left
+	}
+	_, err := d.GetMulti(t.Context(), []string{"k", "l"})
+	ok(t, "GetMulti", err)
+	ok(t, "Check", d.Check(t.Context(), 0))
+	for _, n := range cluster.Nodes {
+		stats, err := connect(t, &redis.UniversalOptions{Addrs: []string{n.Addr}}).Info(t.Context(), "commandstats").Result()
+		ok(t, "INFO", err)
+		if strings.Contains(stats, "cmdstat_command") {
+			t.Errorf("a node was asked for COMMAND")
+		}
+	}
+}
+
+// A Get that asks for the time waits for no pipeline of a batch.
+func TestGetBesideBatch(t *testing.T) {
+	server := redistest.Start(t)
+	hold := &held{begun: make(chan struct{}, 10), end: make(chan struct{})}
+	c := connect(t, &redis.UniversalOptions{Addrs: []string{server.Addr}, PoolSize: 4})
+	insert(t, open[string](t, c, slidingredis.Options{}), "k")
+	c.AddHook(hold)
+	d := open[string](t, c, slidingredis.Options{})
+	var batch sync.WaitGroup
+	batch.Go(func() {
+		if _, err := d.GetMulti(t.Context(), []string{"a", "b", "c"}); err != nil {
+			t.Errorf("GetMulti: %v", err)
+		}
+	})
+	<-hold.begun
+	got := make(chan error, 1)
+	go func() {
+		_, err := d.Get(t.Context(), "k")
+		got <- err
+	}()
+	select {
+	case err := <-got:
+		ok(t, "Get beside a batch that takes its time", err)
+	case <-time.After(10 * time.Second):
+		t.Error("a Get waits for a batch")
+	}
+	close(hold.end)
+	batch.Wait()
+}
+
+// held is a hook that holds pipelines of three commands back until end is closed.
+type held struct {
+	breaker
+	begun, end chan struct{}
+}
+
+func (held) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (h *held) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if len(cmds) == 3 {
+			h.begun <- struct{}{}
+			<-h.end
+		}
+		return next(ctx, cmds)
+	}
+}
