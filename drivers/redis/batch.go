@@ -4,14 +4,21 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// batchSize is the most commands in one pipeline. The client would read the answers to a much
-// longer one only on a connection of its own. Pipelines are sent together: with a bound, those that
-// wait for a silent node would keep others from being sent.
-const batchSize = 500
+const (
+	// batchSize is the most commands in one pipeline. The client would read the answers to a much
+	// longer one only on a connection of its own.
+	batchSize = 500
+
+	// together is how many pipelines of a batch are sent at a time, so that other reads do not wait behind
+	// all of them. If none is answered for stall, a node may be silent: then the others are sent too.
+	together = 4
+	stall    = 200 * time.Millisecond
+)
 
 // GetMulti implements driver.BatchGetter, with pipelines of up to 500 GETs. In a cluster the client
 // splits them by node: one that is silent until ctx ends leaves its own keys unknown, and records of
@@ -69,9 +76,23 @@ func (d *Driver[T]) pipelines(ctx context.Context, c Command, keys []string) []A
 	}
 	answers := make([]Answer, len(cs))
 	var all sync.WaitGroup
+	places, stalled := make(chan struct{}, together), false
 	for at := 0; at < len(cs); at += batchSize {
 		end := min(at+batchSize, len(cs))
-		all.Go(func() { copy(answers[at:end], d.client.DoMulti(ctx, cs[at:end])) })
+		if !stalled {
+			select {
+			case places <- struct{}{}:
+			case <-time.After(stall):
+				stalled = true
+			}
+		}
+		all.Go(func() {
+			copy(answers[at:end], d.client.DoMulti(ctx, cs[at:end]))
+			select {
+			case <-places:
+			default: // sent after the stall
+			}
+		})
 	}
 	all.Wait()
 	return answers

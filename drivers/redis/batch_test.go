@@ -7,7 +7,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -84,4 +86,53 @@ func TestBatchBesideSilentNode(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, want) {
 		t.Errorf("GetMulti beside a silent node has %d records; the other nodes have %d", len(got), len(want))
 	}
+}
+
+// pipes answers pipelines after a while, or those with one of its keys when their context ends.
+type pipes struct {
+	redis.Client
+	takes  time.Duration
+	silent map[string]bool
+
+	mu                    sync.Mutex // guards the following
+	underWay, most, ended int
+}
+
+func (c *pipes) DoMulti(ctx context.Context, cs []redis.Command) []redis.Answer {
+	c.mu.Lock()
+	c.underWay++
+	c.most = max(c.most, c.underWay)
+	c.mu.Unlock()
+	if slices.ContainsFunc(cs, func(cmd redis.Command) bool { return c.silent[cmd.Key] }) {
+		<-ctx.Done()
+		return make([]redis.Answer, len(cs))
+	}
+	time.Sleep(c.takes)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.underWay--
+	c.ended++
+	return slices.Repeat([]redis.Answer{{Kind: redis.Nil}}, len(cs))
+}
+
+// A large batch leaves room for other reads: it sends few pipelines at a time, but keeps none back for those
+// that have no answer.
+func TestPipelinesAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys := make([]string, 20*500)
+		for i := range keys {
+			keys[i] = fmt.Sprint(i)
+		}
+		silent := map[string]bool{"0": true, "500": true, "1000": true, "1500": true}
+		for _, c := range []*pipes{{takes: time.Millisecond}, {takes: 150 * time.Millisecond}, {takes: time.Millisecond, silent: silent}} {
+			d, err := redis.Over[profile](c, nil)
+			ok(t, "Over", err)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, _ = d.GetMulti(ctx, keys)
+			cancel()
+			if want := 20 - len(c.silent); c.ended != want || c.silent == nil && c.most > 4 {
+				t.Errorf("%d pipelines of %v have ended, up to %d at a time, beside %d silent ones; want %d, up to 4", c.ended, c.takes, c.most, len(c.silent), want)
+			}
+		}
+	})
 }
