@@ -218,12 +218,12 @@ func (e *eraser) run(c *cobra.Command, args []string, stores map[string]settings
 	if err := e.save(); err != nil { // before a record is removed: what a run has named, the next one names too
 		return err
 	}
-	found := make([]error, len(names))
+	failed := make([]error, len(names))
 	var walks sync.WaitGroup
 	for i, name := range names {
 		walks.Go(func() {
 			if err := e.store(c.Context(), e.of(name), stores[name], &what); err != nil {
-				found[i] = fmt.Errorf("%s: %w", name, err)
+				failed[i] = fmt.Errorf("%s: %w", name, err)
 			}
 		})
 		if e.w.metrics != "" {
@@ -231,23 +231,21 @@ func (e *eraser) run(c *cobra.Command, args []string, stores map[string]settings
 		}
 	}
 	walks.Wait()
-	failed := slices.DeleteFunc(found, func(err error) bool { return err == nil })
-	left := len(failed) > 0
+	left := errors.Join(failed...) != nil
 	for i := range e.doc.Archives {
 		if err := e.archive(c.Context(), &e.doc.Archives[i], what, left); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", e.doc.Archives[i].URI, err))
 		}
 	}
-	if len(failed) == 0 {
+	if errors.Join(failed...) == nil {
 		e.doc.Ended = time.Now().UTC()
 	}
-	for i, a := range e.doc.Asked {
+	for i := range e.doc.Asked {
 		for _, s := range e.doc.Stores {
 			if i < len(s.Asked) {
-				a.Records += s.Asked[i].Records
+				e.doc.Asked[i].Records += s.Asked[i].Records
 			}
 		}
-		e.doc.Asked[i] = a
 	}
 	e.doc.Digest = e.doc.digest()
 	failed = append(failed, e.save())

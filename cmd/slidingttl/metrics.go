@@ -4,30 +4,21 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
-// metrics serves the progress of an operation to Prometheus.
-type metrics struct {
-	operation string
-	about     int64 // records that the store holds, as it estimates; zero: it does not say
-	progress  atomic.Pointer[upkeep.Progress]
-	steering
-}
-
-// serve serves m at address until the function returned is called.
-func (m *metrics) serve(address string) (stop func(), err error) {
+// serve serves g to Prometheus, at address, until the function returned is called.
+func (g *progress) serve(address string) (stop func(), err error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("%w: --metrics: %w", errUsage, err)
 	}
 	paths := http.NewServeMux()
-	paths.Handle("/", m)
+	paths.Handle("/", g)
 	for _, path := range []string{"/pause", "/resume", "/limits"} {
-		paths.Handle(path, &m.steering)
+		paths.Handle(path, &g.steering)
 	}
 	s := &http.Server{Handler: paths, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = s.Serve(l) }()
@@ -35,13 +26,13 @@ func (m *metrics) serve(address string) (stop func(), err error) {
 }
 
 // ServeHTTP implements http.Handler, in Prometheus's text format.
-func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (g *progress) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	var p upkeep.Progress
-	if now := m.progress.Load(); now != nil {
+	if now := g.last.Load(); now != nil {
 		p = *now
 	}
-	limits, halted := m.steering.now()
+	limits, halted := g.now()
 	paused := 0.0
 	if halted {
 		paused = 1
@@ -57,12 +48,12 @@ func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		{"cost_total", "counter", "Cost of the scan, in the store's own unit.", p.Cost},
 		{"segments", "gauge", "Segments in all.", float64(p.Segments)},
 		{"segments_done", "gauge", "Segments done.", float64(p.Done)},
-		{"expected_records", "gauge", "The store's estimate of its records; 0 if it has none.", float64(m.about)},
+		{"expected_records", "gauge", "The store's estimate of its records; 0 if it has none.", float64(g.about)},
 		{"writes_limit", "gauge", "The most writes a second; 0: no limit.", limits.Writes},
 		{"paused", "gauge", "1 during a pause.", paused},
 		{"seconds", "gauge", "Duration of this run.", p.Elapsed.Seconds()},
 	} {
 		name := "slidingttl_operation_" + v.name
-		_, _ = fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s{operation=%q} %v\n", name, v.help, name, v.kind, name, m.operation, v.is)
+		_, _ = fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s{operation=%q} %v\n", name, v.help, name, v.kind, name, g.operation, v.is)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
@@ -12,32 +13,33 @@ import (
 
 // progress is the progress of an operation.
 type progress struct {
-	what  string
-	about int64            // records that the store holds, as it estimates; zero: it does not say
-	first *upkeep.Progress // nil: nothing was told yet
+	operation string
+	about     int64            // records that the store holds, as it estimates; zero: it does not say
+	first     *upkeep.Progress // nil: nothing was told yet
+	last      atomic.Pointer[upkeep.Progress]
+	steering
 }
 
 // show reports the progress of p until hide is called. It uses one line of a terminal, else lines
 // of log at intervals.
 func (a *app) show(ctx context.Context, p *paceFlags, what string, s *store) (hide func(), err error) {
-	g := &progress{what: what}
+	g, stop := &progress{operation: what, steering: steering{limits: p.Limits}}, func() {}
 	if s.about != nil {
 		g.about = s.about(ctx)
 	}
-	m, stop := &metrics{operation: what, about: g.about, steering: steering{limits: p.Limits}}, func() {}
 	if p.metrics != "" {
-		if stop, err = m.serve(p.metrics); err != nil {
+		if stop, err = g.serve(p.metrics); err != nil {
 			return nil, err
 		}
 	}
-	p.Steer = m.steering.now
-	unsignal := m.signals()
+	p.Steer = g.now
+	unsignal := g.signals()
 	log, next := slog.New(slog.NewTextHandler(a.err, nil)), time.Now().Add(p.progress)
 	p.Progress = func(now upkeep.Progress) {
 		if g.first == nil {
 			g.first = &now
 		}
-		m.progress.Store(&now)
+		g.last.Store(&now)
 		switch {
 		case a.asks:
 			a.line(what + ": " + g.text(now))

@@ -201,7 +201,7 @@ func (a *audited) report(j *verdict.Judge, o *LookOptions) *AuditReport {
 		r.States[s] = all[s]
 	}
 	for i, s := range all[firstBin:] {
-		r.Deaths = append(r.Deaths, Deaths{Within: binName(i), Share: s})
+		r.Deaths = append(r.Deaths, Deaths{Within: edges[i].name, Share: s})
 	}
 	if len(clusters) > 1 {
 		r.Sample = estimate(o.Sample, int(verdict.States), clusters)

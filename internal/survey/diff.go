@@ -1,10 +1,10 @@
 package survey
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/slidingttl/slidingttl/internal/sheet"
 	"github.com/slidingttl/slidingttl/internal/verdict"
@@ -157,17 +157,10 @@ func read(t *verdict.Terms, l driver.Life, now driver.Instant) driver.Instant {
 	return t.Expiry(created, now)
 }
 
-// window is a time in which a record with slack is touched at most once. Its expiry shows
-// whether it was.
-func window(t *verdict.Terms) time.Duration { return max(min(t.Slack, day), 0) }
-
 // touchesADay returns what a record of life l adds to the touches a day.
 func touchesADay(t *verdict.Terms, l driver.Life, now driver.Instant) float64 {
-	written := l.ExpiresAt.Add(-t.IdleGrace).Add(-t.Slack) // if the expiry is not the cap
-	w := driver.Instant(0).Add(window(t))
-	if w == 0 {
-		w = driver.Instant(0).Add(day)
-	}
+	written := l.ExpiresAt.Add(-t.IdleGrace).Add(-t.Slack)     // if the expiry is not the cap
+	w := cmp.Or(driver.Instant(0).Add(min(t.Slack, day)), driver.Instant(0).Add(day)) // in which slack lets a record be touched once
 	if l.ExpiresAt == t.Limit(l.CreatedAt) || written <= l.CreatedAt || written <= now-w || written > now {
 		return 0
 	}
