@@ -31,7 +31,7 @@ var (
 	_ driver.BatchGetter[any] = (*Driver[any])(nil)
 	_ driver.Upserter[any]    = (*Driver[any])(nil)
 	_ driver.ReadToucher[any] = (*Driver[any])(nil)
-	_ driver.Remover     = (*Driver[any])(nil)
+	_ driver.Remover          = (*Driver[any])(nil)
 	_ driver.Checker          = (*Driver[any])(nil)
 )
 

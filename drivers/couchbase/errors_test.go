@@ -398,7 +398,7 @@ func TestInvalidOptions(t *testing.T) {
 		"CreatedPath 9":   {CreatedIn: couchbase.Body, CreatedPath: strings.Repeat("x", 1025)},
 		"CreatedPath 10":  {CreatedPath: "app.bo\nrn"},
 		"CreatedPath 11":  {CreatedPath: "a\xffp.born"},
-		"CreatedPath 12":  {CreatedPath: "app" + strings.Repeat(".x", 32)},
+		"CreatedPath 12":  {CreatedPath: "app" + strings.Repeat(".x", 31)},
 		"CreatedPath 13":  {CreatedPath: "app." + strings.Repeat("x", 1021)},
 		"Transcoder":      {CreatedIn: couchbase.Body, Transcoder: gocb.NewRawBinaryTranscoder()},
 		"Timeout":         {Timeout: -1},
@@ -411,12 +411,20 @@ func TestInvalidOptions(t *testing.T) {
 			t.Errorf("%+v: %v; want an InvalidError for %s", opts, err, field)
 		}
 	}
+	for _, first := range "!#%&'()*+,-/:;<=>?@^_{|}~$\x7f" {
+		path := string(first) + "app.born"
+		if _, err := couchbase.New[profile](f.c, &couchbase.Options{CreatedPath: path}); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("CreatedPath %q: %v; want ErrInvalid", path, err)
+		}
+	}
 	for _, sound := range []couchbase.Options{
 		{CreatedPath: "app.flags"},
 		{CreatedPath: "app.flags", Transcoder: gocb.NewJSONTranscoder()},
 		{CreatedPath: "app.flags_born", Transcoder: gocb.NewRawBinaryTranscoder()},
 		{CreatedPath: "flags.born", Transcoder: gocb.NewRawBinaryTranscoder()},
-		{CreatedPath: "app" + strings.Repeat(".x", 31)},
+		{CreatedPath: "app" + strings.Repeat(".x", 30)},
+		{CreatedPath: " app.born"},
+		{CreatedPath: "été.born"},
 		{CreatedPath: "app." + strings.Repeat("x", 1020)},
 		{CreatedIn: couchbase.Body, CreatedPath: strings.Repeat("x", 1024)},
 		{CreatedIn: couchbase.Body, CreatedPath: "geboren am\x7f\u200b"},

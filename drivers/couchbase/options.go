@@ -91,9 +91,14 @@ const (
 	// Source: kv_engine, docs/ExtendedAttributes.md.
 	maxXattrKey = 15
 
-	// maxPath and maxPathNames limit the path of a sub-document operation.
+	// maxPath and maxPathNames limit the path of a sub-document operation. Source: subjson, path.cc,
+	// which refuses the 32nd name.
 	maxPath      = 1024
-	maxPathNames = 32
+	maxPathNames = 31
+
+	// notFirst are ASCII characters with which an xattr's key cannot begin. Source: kv_engine,
+	// key_validator.cc.
+	notFirst = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~\x7f"
 )
 
 // validate returns o with its defaults filled in.
@@ -119,9 +124,9 @@ func (o Options) validate() (Options, error) {
 		return invalid("Transcoder", fmt.Sprintf("%T", o.Transcoder), "must be nil or gocb's JSONTranscoder with CreatedIn: Body, which edits the JSON")
 	case o.CreatedIn == Xattr && (root == "" || len(root) > maxXattrKey || field == ""):
 		return invalid("CreatedPath", path, fmt.Sprintf("must be an xattr key of 1 to %d bytes, a dot and a field", maxXattrKey))
-	case o.CreatedIn == Xattr && (root[0] == '_' || root[0] == '$'):
-		// A system xattr outlives its document, as part of the tombstone.
-		return invalid("CreatedPath", path, "must not begin with _ or $, the marks of system and virtual xattrs")
+	case o.CreatedIn == Xattr && strings.ContainsRune(notFirst, rune(root[0])):
+		// A system xattr, of _, outlives its document, as part of the tombstone.
+		return invalid("CreatedPath", path, "must not begin with punctuation, such as _ and $, the marks of system and virtual xattrs")
 	case o.CreatedIn == Xattr && (strings.ContainsAny(o.CreatedPath, "[]`\"\\") || slices.Contains(strings.Split(field, "."), "")):
 		return invalid("CreatedPath", path, "must have the names of fields between its dots, without [ ] ` \" or \\")
 	case o.CreatedIn == Xattr && newCodec(o.Transcoder).flags && strings.HasPrefix(field+".", flagsField+"."):

@@ -79,7 +79,10 @@ func (p place) parse(raw []byte) (driver.Instant, error) {
 	if json.Unmarshal(raw, &s) == nil {
 		for _, layout := range layouts {
 			if t, err := time.Parse(layout, s); err == nil {
-				return driver.Floor(t), nil
+				if at := driver.Floor(t); at >= 0 {
+					return at, nil
+				}
+				return 0, p.invalid(raw, ruleEpoch)
 			}
 		}
 	}

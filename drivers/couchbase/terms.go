@@ -102,7 +102,10 @@ func (p place) record(until, created driver.Instant, stamp []byte, cas driver.Ve
 		return r, nil // no stamp of this driver's
 	case !ok:
 		return r, p.invalid(stamp, "must be a whole number of milliseconds since the Unix epoch, or an array of that number and two expiries in seconds")
-	case !p.body:
+	case p.body || n == zeroTime:
+	case n < 0:
+		return r, p.invalid(stamp, ruleEpoch)
+	default:
 		r.CreatedAt = n
 	}
 	switch {
@@ -116,6 +119,11 @@ func (p place) record(until, created driver.Instant, stamp []byte, cas driver.Ve
 	}
 	return r, nil
 }
+
+// zeroTime is time.Time{}.UnixMilli(), which a Go program writes for no time.
+const zeroTime driver.Instant = -62135596800000
+
+const ruleEpoch = "must be in 1970 or later"
 
 func instantOf(seconds uint32) driver.Instant { return driver.Instant(seconds) * 1000 }
 

@@ -1,6 +1,7 @@
 package couchbase
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -57,6 +58,7 @@ func TestRecord(t *testing.T) {
 		"kept for ever by others":         {place: x, stamp: stamp, cas: alive, want: driver.Life{CreatedAt: born}},
 		"written by others when dead":     {place: x, stamp: stamp, cas: dead},
 		"locked by others":                {place: x, exp: 7, stamp: stamp, cas: lockedVersion, want: driver.Life{CreatedAt: born, ExpiresAt: 7000}},
+		"Go's zero time":                  {place: x, exp: 7, stamp: "-62135596800000", want: driver.Life{ExpiresAt: 7000}},
 		"body, not retained":              {place: b, exp: 7, body: 5, stamp: "6", want: driver.Life{CreatedAt: 5, ExpiresAt: 7000}},
 		"body, retained":                  {place: b, exp: until, body: 5, stamp: stamp, cas: alive, want: driver.Life{CreatedAt: 5, ExpiresAt: expires * 1000}},
 		"body, written by others":         {place: b, exp: 7, body: 5, stamp: stamp, cas: dead, want: driver.Life{CreatedAt: 5, ExpiresAt: 7000}},
@@ -65,6 +67,15 @@ func TestRecord(t *testing.T) {
 		r, err := c.place.record(instantOf(c.exp), c.body, []byte(c.stamp), c.cas)
 		if err != nil || r.Life != c.want || r.Version != c.cas || r.until != instantOf(c.exp) {
 			t.Errorf("%s: %+v, %v; want %+v", name, r, err, c.want)
+		}
+	}
+}
+
+// A created_at before 1970 is refused.
+func TestNegativeStamp(t *testing.T) {
+	for _, stamp := range []string{"-1", "[-5,1,2]"} {
+		if r, err := (place{path: defaultXattr}).record(7000, 0, []byte(stamp), 1); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%s: %+v, %v; want ErrInvalid", stamp, r, err)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // the server.
 const (
 	MaxLen        = 1024
-	maxComponents = 32
+	maxComponents = 31
 )
 
 // Elem is one component of a path: a name in an object or an index into an array.

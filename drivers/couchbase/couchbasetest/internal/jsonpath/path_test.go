@@ -62,8 +62,8 @@ func TestPaths(t *testing.T) {
 			}
 		}
 	}
-	if _, status := Parse(nil, []byte(strings.Repeat("a.", 32)+"a")); status != memd.StatusSubDocPathTooBig {
-		t.Errorf("33 components: %v", status)
+	if _, status := Parse(nil, []byte(strings.Repeat("a.", 31)+"a")); status != memd.StatusSubDocPathTooBig {
+		t.Errorf("32 components: %v", status)
 	}
 	if _, status := Parse(nil, []byte(strings.Repeat("a", MaxLen+1))); status != memd.StatusInvalidArgs {
 		t.Errorf("1,025 bytes: %v", status)
