@@ -35,6 +35,15 @@ func Do(ctx context.Context, call func() error) error {
 	return Until(ctx, func(int) bool { return false }, call)
 }
 
+// Value is Do for a call that returns a value.
+func Value[T any](ctx context.Context, call func() (T, error)) (v T, err error) {
+	err = Do(ctx, func() (err error) {
+		v, err = call()
+		return err
+	})
+	return v, err
+}
+
 // Until is Do, but for a number of attempts that is enough.
 func Until(ctx context.Context, enough func(n int) bool, call func() error) error {
 	for n := 0; ; n++ {

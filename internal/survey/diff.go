@@ -159,8 +159,9 @@ func read(t *verdict.Terms, l driver.Life, now driver.Instant) driver.Instant {
 
 // touchesADay returns what a record of life l adds to the touches a day.
 func touchesADay(t *verdict.Terms, l driver.Life, now driver.Instant) float64 {
-	written := l.ExpiresAt.Add(-t.IdleGrace).Add(-t.Slack)     // if the expiry is not the cap
-	w := cmp.Or(driver.Instant(0).Add(min(t.Slack, day)), driver.Instant(0).Add(day)) // in which slack lets a record be touched once
+	written := l.ExpiresAt.Add(-t.IdleGrace).Add(-t.Slack) // if the expiry is not the cap
+	// The time in which a record is touched at most once: its slack, or a day.
+	w := cmp.Or(driver.Instant(0).Add(min(t.Slack, day)), driver.Instant(0).Add(day))
 	if l.ExpiresAt == t.Limit(l.CreatedAt) || written <= l.CreatedAt || written <= now-w || written > now {
 		return 0
 	}

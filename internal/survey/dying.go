@@ -94,10 +94,7 @@ func Dying(ctx context.Context, s driver.Scanner, within time.Duration, opts *Dy
 	}
 	if d, indexed := driver.As[driver.Dying](s); indexed {
 		var page []driver.Scanned
-		err = retry.Do(ctx, func() (err error) {
-			page, err = d.Dying(ctx, from, until, o.Limit+1)
-			return err
-		})
+		page, err = retry.Value(ctx, func() ([]driver.Scanned, error) { return d.Dying(ctx, from, until, o.Limit+1) })
 		_ = visit(0, page, &r)
 		r.Totals = upkeep.Totals{Records: int64(len(page)), Done: err == nil, Runs: 1}
 	} else {

@@ -101,21 +101,19 @@ func (a *adopter) adopt(ctx context.Context, r *record) (one Report, err error) 
 			return one, err // a record that the driver cannot name fails, and its key is reported
 		}
 		if errors.Is(r.Problem, driver.ErrNotFound) {
-			one.count("vanished", 1)
-			return one, nil
+			return noted(vanished, "", 0, nil)
 		}
 		one.malformed(r.Problem)
 		return one, nil
 	case r.CreatedAt != 0:
-		one.count("already", 1)
-		return one, nil
+		return noted(nothing, "already", 0, nil)
 	}
 	t, err := a.judge.Terms(r.Key)
 	if err != nil {
 		return one, err
 	}
 	counted := "adopted"
-	var noted Change
+	var told Change
 	at := a.judge.Now() // the same for all attempts, so that they write the same life, until that has ended
 	var now driver.Instant
 	plan := func(m driver.Meta) (driver.Life, bool, error) {
@@ -146,9 +144,9 @@ func (a *adopter) adopt(ctx context.Context, r *record) (one Report, err error) 
 		return driver.Life{CreatedAt: created, ExpiresAt: a.expiry(r.Key, m, t, created, at)}, true, nil
 	}
 	what, err := a.writer.writeUnlessChanged(ctx, r, plan, func(was driver.Meta, next driver.Life) error {
-		if a.opts.Undo != nil && (noted.Was != was.ExpiresAt || noted.Life != next) {
-			noted = Change{[]byte(r.Key), was.ExpiresAt, next}
-			if err := a.opts.Undo(noted); err != nil {
+		if a.opts.Undo != nil && (told.Was != was.ExpiresAt || told.Life != next) {
+			told = Change{[]byte(r.Key), was.ExpiresAt, next}
+			if err := a.opts.Undo(told); err != nil {
 				return &retry.Fatal{Err: fmt.Errorf("AdoptOptions.Undo: %w", err)}
 			}
 		}
@@ -158,11 +156,7 @@ func (a *adopter) adopt(ctx context.Context, r *record) (one Report, err error) 
 	if err == nil && what == done && !a.opts.Apply {
 		err = cmp.Or(r.Full, a.writer.judgeKey(r.Key))
 	}
-	if err != nil {
-		return Report{}, err
-	}
-	one.note(what, counted, r.Size)
-	return one, nil
+	return noted(what, counted, r.Size, err)
 }
 
 // created returns the created_at to write to r, and false if Origin knows none.

@@ -150,10 +150,7 @@ func (h *harvester) end(ctx context.Context, s *record) (one Report, err error) 
 func (h *harvester) read(ctx context.Context, s *driver.Scanned) (d *driver.Dead, one Report, err error) {
 	raw := driver.Raw{Meta: s.Meta}
 	if h.opts.Bury != nil {
-		err = retry.Do(ctx, func() (err error) {
-			raw, err = h.d.Raw(ctx, s.Key)
-			return err
-		})
+		raw, err = retry.Value(ctx, func() (driver.Raw, error) { return h.d.Raw(ctx, s.Key) })
 		switch {
 		case errors.Is(err, driver.ErrNotFound):
 			one.count("lost", 1)

@@ -65,20 +65,17 @@ type mender struct {
 func (m *mender) mend(ctx context.Context, r *record) (one Report, err error) {
 	wrong := r.Problem != nil && !errors.Is(r.Problem, driver.ErrNotFound) || r.Fault != "" || m.judge.Implausible(r.Life, m.judge.Now()) != ""
 	if wrong {
-		if kept, err := m.writer.spared(ctx, r); err != nil || kept {
-			one.count("kept", 1)
-			return one, err
+		if spared, err := m.writer.spared(ctx, r); err != nil || spared {
+			return noted(kept, "", 0, err)
 		}
 	}
 	switch {
 	case errors.Is(r.Problem, driver.ErrNotFound):
-		one.count("vanished", 1)
-		return one, nil
+		return noted(vanished, "", 0, nil)
 	case r.Problem == nil && m.judge.Implausible(r.Life, m.judge.Now()) != "":
 		return m.mendUnit(ctx, r)
 	case r.Problem == nil && (r.Fault == "" || m.driver == nil):
-		one.count("well", 1)
-		return one, nil
+		return noted(nothing, "well", 0, nil)
 	case m.driver == nil:
 		one.left(verdict.Reason(r.Problem))
 		return one, nil
@@ -100,8 +97,7 @@ func (m *mender) mend(ctx context.Context, r *record) (one Report, err error) {
 	}
 	switch {
 	case err == nil && fault == "":
-		one.count("well", 1)
-		return one, nil
+		return noted(nothing, "well", 0, nil)
 	case errors.Is(err, driver.ErrInvalid):
 		one.left(verdict.Reason(err))
 		return one, nil

@@ -126,11 +126,7 @@ func Reap(ctx context.Context, d Store, p slidingttl.Policy, opts *ReapOptions) 
 			}
 			return err
 		})
-		if err != nil {
-			return Report{}, err
-		}
-		one.note(what, counted, s.Size)
-		return one, nil
+		return noted(what, counted, s.Size, err)
 	}
 	about := about(j, fmt.Sprintf(", grace %v, past cap %v, expired %v, retained %v, apply %v", o.Grace, o.PastCap, o.Expired, o.Retained, o.Apply))
 	return reaping.run(ctx, d, about, j.Policies(), &o.WriteOptions, w, reap)

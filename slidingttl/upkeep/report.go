@@ -121,6 +121,14 @@ func (r *Report) note(o outcome, name string, size int) {
 	r.count(name, 1)
 }
 
+// noted returns the report of a record alone, as note counts it, or err.
+func noted(o outcome, name string, size int, err error) (one Report, _ error) {
+	if err == nil {
+		one.note(o, name, size)
+	}
+	return one, err
+}
+
 // add adds the results of a page, but for its Totals.
 func (r *Report) add(page *Report) {
 	for name, n := range page.Counts {

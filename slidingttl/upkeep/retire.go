@@ -59,15 +59,11 @@ func Retire(ctx context.Context, d Store, opts *RetireOptions) (*Report, error) 
 				return err
 			})
 		}
-		if err != nil {
-			return one, err
-		}
 		counted := "retired"
 		if what == nothing || what == vanished {
 			what, counted = nothing, "dead"
 		}
-		one.note(what, counted, s.Size)
-		return one, nil
+		return noted(what, counted, s.Size, err)
 	}
 	return retiring.run(ctx, d, fmt.Sprintf("skew %v, apply %v", o.MaxSkew, o.Apply), "", &o.WriteOptions, w, retire)
 }

@@ -57,20 +57,13 @@ func Undo(ctx context.Context, d Store, changes io.ReaderAt, opts *WriteOptions)
 	j, w := verdict.At(d, o.MaxSkew, o.Now), newWriter(d, &o)
 	w.all = true
 	// undo reverts the last of the changes of r that the store shows.
-	undo := func(ctx context.Context, r *record) (one Report, err error) {
+	undo := func(ctx context.Context, r *record) (Report, error) {
 		r.Life = r.changes[len(r.changes)-1].Life
 		if w.raw != nil {
-			var raw driver.Raw
-			err := retry.Do(ctx, func() (err error) {
-				raw, err = w.raw.Raw(ctx, r.Key)
-				return err
-			})
+			raw, err := retry.Value(ctx, func() (driver.Raw, error) { return w.raw.Raw(ctx, r.Key) })
 			if err != nil {
 				what, err := w.became(err)
-				if err == nil {
-					one.note(what, "", 0)
-				}
-				return one, err
+				return noted(what, "", 0, err)
 			}
 			r.Meta, r.Problem, r.Size = raw.Meta, raw.Problem, len(raw.Value)
 		}
@@ -90,11 +83,7 @@ func Undo(ctx context.Context, d Store, changes io.ReaderAt, opts *WriteOptions)
 			_, err := d.Touch(ctx, r.Key, was, next, j.Now())
 			return err
 		})
-		if err != nil {
-			return Report{}, err
-		}
-		one.note(what, counted, r.Size)
-		return one, nil
+		return noted(what, counted, r.Size, err)
 	}
 	lines := &changesOf{file: changes, parts: make(map[int]*changed), read: make(map[string][]Change)}
 	job := undoing.writing("apply "+strconv.FormatBool(o.Apply), &o, w, undo)

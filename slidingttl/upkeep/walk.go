@@ -182,10 +182,7 @@ func (w *walk[R, S]) retry(ctx context.Context) error {
 		return nil
 	}
 	// The store may be what failed: wait for it.
-	err := retry.Do(ctx, func() error {
-		_, err := w.scanner.Segments(ctx, 1)
-		return err
-	})
+	_, err := retry.Value(ctx, func() ([]driver.Cursor, error) { return w.scanner.Segments(ctx, 1) })
 	var rest R
 	if err == nil {
 		err = w.redo(ctx, pending, &rest)
@@ -235,11 +232,9 @@ func (w *walk[R, S]) open(ctx context.Context) error {
 		}
 		return nil
 	}
-	err := retry.Do(ctx, func() (err error) {
-		n := w.opts.Segments * max(w.opts.Shards, 1)
-		w.segments, err = w.scanner.Segments(ctx, n)
-		return err
-	})
+	n := w.opts.Segments * max(w.opts.Shards, 1)
+	var err error
+	w.segments, err = retry.Value(ctx, func() ([]driver.Cursor, error) { return w.scanner.Segments(ctx, n) })
 	w.parts = make([]R, len(w.segments))
 	return err
 }
@@ -305,11 +300,7 @@ func (w *walk[R, S]) segment(ctx context.Context, i int) error {
 	w.mu.Unlock()
 	var found R // since the last commit
 	for at != "" {
-		var page driver.Page
-		err := retry.Do(ctx, func() (err error) {
-			page, err = w.scanner.Scan(ctx, at, w.opts.page())
-			return err
-		})
+		page, err := retry.Value(ctx, func() (driver.Page, error) { return w.scanner.Scan(ctx, at, w.opts.page()) })
 		if err != nil {
 			return err
 		}
