@@ -85,7 +85,7 @@ type lifeItem struct {
 	ended     bool
 	before    driver.Instant // the expiry while the value's item has another version; zero: the same
 	announced uint64         // when an overwrite announced version; zero: no overwrite did
-	doubt     uint64         // twice the system's time at which it was set, in microseconds, and 1 if moving
+	doubt     uint64         // twice the time in microseconds from newDoubt, and 1 if moving
 }
 
 // readLife parses a life item. Whoever took one that cannot be read for none would take its record for

@@ -279,7 +279,11 @@ type doubtMark struct {
 	atValue bool // the record's life is in the value's item
 }
 
-func (d *core) newDoubt() uint64 { return 2 * uint64(d.clock().UnixMicro()) }
+// newDoubt draws a doubt within a second from now, so that two calls of one instant do not take each other's
+// for their own.
+func (d *core) newDoubt() uint64 {
+	return 2 * (uint64(d.clock().UnixMicro()) + uint64(d.draw(1<<20-1)))
+}
 
 // markTTL is when DynamoDB may remove a life item that has only a doubt: not before the expiry of any
 // record that the doubt may be about.

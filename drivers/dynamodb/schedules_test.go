@@ -1170,6 +1170,7 @@ var gateParts = []part{
 	{"stale reads", settings{calls: 2, hold: 3, stale: true, menu: []kind{staleGet, touch, retire, insert}}, "live, touched"},
 	{"an overwrite that shortens", settings{calls: 2, ticks: 1, faults: 1, refuses: true, hold: 3, menus: [2][]kind{{shorten, get}, {touch}}}, "live, touched"},
 	{"a deletion that is cut off beside a life that moves", settings{calls: 2, faults: 1, hold: 3, mixed: true, menus: [2][]kind{{remove, retire}, {update, lower, get}}}, "live, touched"},
+	{"two deletions at once, then a touch", settings{calls: 2, hold: 3, menus: [2][]kind{{remove, lower}, {removeEntry}}}, "live, touched"},
 	{"a life that moves after an old one", settings{calls: 2, hold: 3, mixed: true, menus: [2][]kind{{lower, get}, {update}}}, "after an old life"},
 	{"a short hold", settings{calls: 2, ticks: 2, hold: 1, menu: []kind{get, keep}}, "live, never touched"},
 }
