@@ -40,7 +40,8 @@ import (
 //     between the life item names a version that does not exist, and touches read the value's item. A
 //     later expiry counts at once. An earlier one counts for the announced version alone, and beside
 //     it the life item has the one before, so that an overwrite which is refused ends no life.
-//     Another overwrite that finds such a one takes the generation away.
+//     Another overwrite that finds such a one takes the generation away, and so does a touch that lowers
+//     the expiry beside any announcement: it sets the marked doubt, and one of the two writes fails.
 //   - The value's item is held until after the expiry in the life item, and the life item for longer
 //     than the value's item. So no late deletion brings back an older expiry.
 //   - A read that gets a life item of a later generation than the value's reads both again, in order.

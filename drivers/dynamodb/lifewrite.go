@@ -46,7 +46,17 @@ func (d *core) touchApart(ctx context.Context, f *attempts, k primaryKey, was dr
 	_, err := d.moveLife(ctx, f, k, was, life, 0, now)
 	var moved *movedError
 	if errors.As(err, &moved) {
-		return d.adopt(ctx, f, k, moved.met, was, life, now)
+		var m doubtMark
+		if !moved.marked {
+			if m, err = d.doubt(ctx, f, k, was, true, now); err != nil {
+				return 0, err
+			}
+		}
+		version, err := d.adopt(ctx, f, k, moved.met, was, life, now)
+		if err != nil && m.id != 0 {
+			d.undoubt(ctx, f, k, m)
+		}
+		return version, err
 	}
 	if err != nil {
 		return 0, err
@@ -58,8 +68,9 @@ func (d *core) touchApart(ctx context.Context, f *attempts, k primaryKey, was dr
 }
 
 // movedError says that a life item must not be written now, because another process is about to move
-// the life to the value's item, which is met. Without marked it is about to write another version, to
-// which the life item gives an earlier expiry: an overwrite takes the generation away then.
+// the life to the value's item, which is met. Without marked it is about to write another version. An
+// overwrite takes the generation away then if the life item gives that version an earlier expiry, and a
+// touch if it lowers the expiry, which that version must not get.
 type movedError struct {
 	met    stored
 	marked bool
@@ -139,7 +150,7 @@ func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driv
 			return 0, f.Refused(ctx, kit.InTheWay, s.Meta, nil, refusal)
 		}
 		announced := l.of(&s) && l.version != plain(versionOf(s.Version)) && d.recent(l.announced)
-		if d.moving(&l) || next != 0 && announced && l.before != 0 {
+		if d.moving(&l) || announced && (next != 0 && l.before != 0 || next == 0 && at < was.ExpiresAt) {
 			return 0, &movedError{s, d.moving(&l)}
 		}
 		if s.heldUntil < life.ExpiresAt.Add(d.opts.Retain) {
@@ -164,7 +175,7 @@ func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driv
 			}
 		case stays:
 			x.Value[lifeAnnounced] = number(strconv.FormatUint(l.announced, 10))
-			if l.before != 0 && l.ExpiresAt < at { // which the announced version does not get
+			if l.before != 0 { // the announced version does not get at
 				x.Value[retainedAt], x.Value[lifeBefore] = seconds(l.ExpiresAt), seconds(at)
 			}
 		}

@@ -444,7 +444,11 @@ func play(d *Driver[attrs], op call) ending {
 		return t
 	case insert:
 		version, err := d.Insert(ctx, toyKey, valueOf(op.id), fresh, now)
-		if errors.Is(err, driver.ErrConflict) {
+		var met *driver.ConflictError
+		switch {
+		case errors.As(err, &met) && !met.Found.Alive(now):
+			return ending{v: gaveUp} // it lost too many races: the core plans it again
+		case errors.Is(err, driver.ErrConflict):
 			return ending{v: exists}
 		}
 		if err != nil {
@@ -710,8 +714,8 @@ func (x *explorer) expand(set int, t int8) int {
 			if d.done && d.gen != 0 && n.a.exists && d.gen == n.a.gen {
 				d.e = max(d.e, n.a.e)
 			}
-			// One beside an overwrite may have the expiry before it.
-			if by == shorten && d.on && !d.done && was.exists && (d.kind == get || d.kind == staleGet) {
+			// One beside an overwrite may have the expiry before it, and then finds no touch due.
+			if by == shorten && d.on && !d.done && was.exists && (d.kind == get || d.kind == staleGet || d.kind == keep && was.e >= d.now+idle) {
 				if d.gen != was.gen {
 					d.gen, d.e = was.gen, 0
 				}
@@ -752,6 +756,14 @@ func (x *explorer) expand(set int, t int8) int {
 			from := []abstract{was}
 			if pd.kind == staleGet {
 				from = append(from, cfg[i].seen[:]...)
+				for _, a := range from { // its two items need not be equally stale
+					for _, other := range from {
+						if a.exists && other.exists && a.gen == other.gen {
+							a.e = max(a.e, other.e)
+						}
+					}
+					from = append(from, a)
+				}
 			}
 			if pd.gen != 0 && pd.gen == was.gen && pd.e > was.e { // a read beside an overwrite
 				a := was
@@ -766,15 +778,8 @@ func (x *explorer) expand(set int, t int8) int {
 					}
 					q, before := &n.p[p], pd
 					q.done, q.v, q.val, q.c, q.e, q.b, q.gen = true, e.o.v, e.o.val, e.o.c, e.o.e, e.o.base, e.o.m.gen
-					if before.gen == q.gen {
+					if before.gen == q.gen && pd.kind != keep {
 						q.e = max(q.e, before.e)
-					}
-					if j > 0 { // with any expiry that the record had since
-						for _, s := range append(from[:1:1], from[1:]...) {
-							if s.exists && s.gen == q.gen {
-								q.e = max(q.e, s.e)
-							}
-						}
 					}
 					if p == 2 {
 						n.p[p] = pending{}
@@ -1122,8 +1127,10 @@ func schedules(t testing.TB, s settings, from string, broken ...func(*explorer))
 		if from != "" && b.name != from {
 			continue
 		}
-		// A life that changes its table draws its generation anew, and so may one that two overwrites shorten.
-		s.distinct = s.mixed || b.name == "in the value" || slices.Contains(slices.Concat(s.menu, s.menus[0], s.menus[1]), shorten)
+		// A life that changes its table draws its generation anew, and so may one that two overwrites shorten,
+		// or a touch beside one.
+		s := s
+		s.distinct = s.distinct || s.mixed || b.name == "in the value" || slices.Contains(slices.Concat(s.menu, s.menus[0], s.menus[1]), shorten)
 		x := newExplorer(t, s)
 		for _, b := range broken {
 			b(x)
@@ -1169,6 +1176,12 @@ var gateParts = []part{
 	{"lives in the value, too", settings{calls: 1, faults: 1, hold: 3, mixed: true, menu: all()}, "live, never touched"},
 	{"stale reads", settings{calls: 2, hold: 3, stale: true, menu: []kind{staleGet, touch, retire, insert}}, "live, touched"},
 	{"an overwrite that shortens", settings{calls: 2, ticks: 1, faults: 1, refuses: true, hold: 3, menus: [2][]kind{{shorten, get}, {touch}}}, "live, touched"},
+	{"a retirement beside an overwrite that shortens", settings{calls: 2, ticks: 1, skew: 1, hold: 3, menus: [2][]kind{{shorten, get}, {retire, get}}}, "live, never touched"},
+	{"a lowering touch beside an overwrite", settings{calls: 2, hold: 3, distinct: true, menus: [2][]kind{{lower, get}, {upsertKnown, removeEntry}}}, "live, touched"},
+	{"a lowering touch beside an overwrite that shortens", settings{calls: 2, hold: 3, menus: [2][]kind{{lower, get}, {shorten}}}, "live, touched"},
+	{"a touch beside an overwrite that shortens", settings{calls: 2, ticks: 1, hold: 3, menus: [2][]kind{{keep, removeEntry, get}, {shorten}}}, "live, touched"},
+	{"stale reads beside an overwrite that shortens", settings{calls: 2, ticks: 1, hold: 3, stale: true, menus: [2][]kind{{shorten, retire}, {staleGet}}}, "live, touched"},
+	{"an insert that loses its races", settings{calls: 1, ticks: 1, skew: 1, hold: 3, menus: [2][]kind{{upsertKnown}, {insert}}}, "after an old life"},
 	{"a deletion that is cut off beside a life that moves", settings{calls: 2, faults: 1, hold: 3, mixed: true, menus: [2][]kind{{remove, retire}, {update, lower, get}}}, "live, touched"},
 	{"two deletions at once, then a touch", settings{calls: 2, hold: 3, menus: [2][]kind{{remove, lower}, {removeEntry}}}, "live, touched"},
 	{"a life that moves after an old one", settings{calls: 2, hold: 3, mixed: true, menus: [2][]kind{{lower, get}, {update}}}, "after an old life"},
