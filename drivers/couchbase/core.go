@@ -15,6 +15,7 @@ type pending struct {
 	op    gocbcore.PendingOp
 	done  chan outcome
 	place place
+	size  int       // of the value in bytes; zero: it writes none
 	doc   *document // what a sub-document write stores, over the flags of the document that was there
 }
 
@@ -77,18 +78,20 @@ func (p pending) wait(ctx context.Context) (gocb.Cas, error) {
 		o = <-p.done
 	}
 	var sub gocbcore.SubDocumentError // the first operation writes an xattr
-	return gocb.Cas(o.cas), p.place.outOfReach(written(ctx, o.err), p.place.body && errors.As(o.err, &sub) && sub.Index > 0)
+	err := p.place.outOfReach(written(ctx, o.err), p.place.body && errors.As(o.err, &sub) && sub.Index > 0)
+	return gocb.Cas(o.cas), tooLarge(err, p.size)
 }
 
 // beside returns a context for a lookup that is sent together with the write. It ends patience after
-// the write has landed: not at once, since gocb logs answers that nobody waits for.
-func (p pending) beside(ctx context.Context) (context.Context, context.CancelFunc) {
+// the write's answer: not at once, since gocb logs answers that nobody waits for. A lookup of the record
+// that the write met, if it met one, has all its time.
+func (p pending) beside(ctx context.Context, ofMet bool) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		select {
 		case o := <-p.done:
 			p.done <- o
-			if o.err == nil {
+			if !ofMet || !moved(o.err) {
 				time.AfterFunc(patience, cancel)
 			}
 		case <-ctx.Done():

@@ -448,3 +448,25 @@ func TestInsertOverDeadRecord(t *testing.T) {
 		t.Errorf("Insert over a live record: %v", err)
 	}
 }
+
+// A document that is full takes no touch, which is that document's fault.
+func TestFullDocument(t *testing.T) {
+	f := open(t)
+	d := newDriver[[]byte](t, f, &couchbase.Options{Transcoder: gocb.NewRawBinaryTranscoder()})
+	flags := gocbcore.EncodeCommonFlags(gocbcore.BinaryType, gocbcore.NoCompression)
+	ok(t, "plant", plant(t.Context(), f.c, "full", make([]byte, 20<<20), flags, 0))
+	ok(t, "plant", plant(t.Context(), f.c, "sound", []byte("x"), flags, 0))
+	e, err := d.Get(t.Context(), "full")
+	ok(t, "Get", err)
+	now := driver.Floor(start)
+	_, err = d.Touch(t.Context(), "full", e.Meta, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now)
+	var invalid *driver.InvalidError
+	if !errors.As(err, &invalid) || !strings.Contains(invalid.Rule, "20 MiB") {
+		t.Errorf("Touch: %v; want an InvalidError that names the limit", err)
+	}
+	options := upkeep.AdoptOptions{WriteOptions: upkeep.WriteOptions{Options: upkeep.Options{Now: f.Now}, Apply: true}}
+	r, err := upkeep.Adopt(t.Context(), d, policy, &options)
+	if err != nil || !r.Done || r.Counts["adopted"] != 1 || r.Failed != 1 {
+		t.Errorf("Adopt: %+v, failed %d, done %t, %v; want the sound one adopted, and one failed", r.Counts, r.Failed, r.Done, err)
+	}
+}

@@ -72,12 +72,17 @@ func ambiguous(err error) bool {
 	return slices.ContainsFunc(unanswered, func(e error) bool { return errors.Is(err, e) })
 }
 
-// tooLarge makes the server's refusal of a value an InvalidError.
+// tooLarge makes the server's refusal of a document with a value of size bytes an InvalidError; zero: with
+// the value that it has.
 func tooLarge(err error, size int) error {
 	if !errors.Is(err, gocb.ErrValueTooLarge) {
 		return err
 	}
-	return &driver.InvalidError{Field: "value", Value: fmt.Sprintf("%d bytes", size), Rule: "must be at most 20 MiB together with the document's xattrs, as the server allows", Err: err}
+	const rule = "must be at most 20 MiB together with the document's xattrs, as the server allows"
+	if size == 0 {
+		return &driver.InvalidError{Field: "stored value", Value: "too large for an xattr", Rule: rule, Err: err}
+	}
+	return &driver.InvalidError{Field: "value", Value: fmt.Sprintf("%d bytes", size), Rule: rule, Err: err}
 }
 
 // moved reports whether a write failed because the document existed, did not exist, or had another

@@ -486,7 +486,8 @@ func TestOptionsPassThrough(t *testing.T) {
 	}
 }
 
-// A write that was answered does not wait for the lookup that was sent with it.
+// A write that was answered, or refused, does not wait for the lookup that was sent with it, nor long for the
+// write of the flags that follows.
 func TestLookupBesideIsSilent(t *testing.T) {
 	life := driver.Life{CreatedAt: driver.Floor(start), ExpiresAt: driver.Floor(start).Add(time.Hour)}
 	plan := func(*driver.Meta) (driver.Life, error) { return life, nil }
@@ -508,15 +509,41 @@ func TestLookupBesideIsSilent(t *testing.T) {
 			return err
 		},
 	} {
-		f := open(t)
-		was := record(t, f)
-		d := newDriver[profile](t, f, &couchbase.Options{Retain: time.Hour})
-		ok(t, "Inject", f.Inject(couchbasetest.Fault{Ops: []couchbasetest.Op{couchbasetest.OpLookupIn}, Silent: true, Count: 1000}))
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		if err := call(ctx, d, was); err != nil || ctx.Err() != nil {
-			t.Errorf("%s: %v; its context: %v", name, err, ctx.Err())
+		for _, c := range []struct {
+			faults []couchbasetest.Fault
+			want   error
+		}{
+			{nil, nil},
+			{[]couchbasetest.Fault{{Ops: []couchbasetest.Op{couchbasetest.OpReplace}, Silent: true}}, nil},
+			{[]couchbasetest.Fault{{Ops: []couchbasetest.Op{couchbasetest.OpMutateIn}, Status: memd.StatusAccessError}}, driver.ErrRefused},
+		} {
+			f := open(t)
+			was := record(t, f)
+			d := newDriver[profile](t, f, &couchbase.Options{Retain: time.Hour})
+			for _, fault := range append(c.faults, couchbasetest.Fault{Ops: []couchbasetest.Op{couchbasetest.OpLookupIn}, Silent: true, Count: 1000}) {
+				ok(t, "Inject", f.Inject(fault))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			if err := call(ctx, d, was); !errors.Is(err, c.want) || ctx.Err() != nil {
+				t.Errorf("%s with %+v: %v; its context: %v", name, c.faults, err, ctx.Err())
+			}
+			cancel()
+			f.ClearFaults()
 		}
-		cancel()
-		f.ClearFaults()
+	}
+}
+
+// A replacement of what has changed does not wait for the flags before it looks up what is there.
+func TestMismatchBesideSilence(t *testing.T) {
+	f := open(t)
+	was := record(t, f)
+	d := newDriver[profile](t, f, nil)
+	ok(t, "Inject", f.Inject(couchbasetest.Fault{Ops: []couchbasetest.Op{couchbasetest.OpLookupIn}, Silent: true}))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	stale := driver.Meta{Life: was.Life, Version: was.Version - 1}
+	longer := driver.Life{CreatedAt: was.CreatedAt, ExpiresAt: was.ExpiresAt.Add(time.Hour)}
+	if _, err := d.Replace(ctx, secret, profile{}, stale, longer, was.CreatedAt); !errors.Is(err, driver.ErrConflict) {
+		t.Errorf("%v; want a conflict", err)
 	}
 }

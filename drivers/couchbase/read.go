@@ -99,7 +99,7 @@ func (d *Driver[T]) meta(ctx context.Context, key string) (driver.Meta, error) {
 
 // metaBeside is meta, sent together with the write p.
 func (d *Driver[T]) metaBeside(ctx context.Context, key string, p pending) (driver.Meta, error) {
-	ctx, cancel := p.beside(ctx)
+	ctx, cancel := p.beside(ctx, true)
 	defer cancel()
 	return d.meta(ctx, key)
 }

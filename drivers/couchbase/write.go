@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"time"
 
 	"github.com/couchbase/gocb/v2"
 	"github.com/couchbase/gocbcore/v10"
@@ -19,6 +20,9 @@ const attempts = 64
 
 // flagsField is next to created_at, and holds the flags of a Transcoder's document.
 const flagsField = "flags"
+
+// flagsWait is how long a write that has landed waits for the second one, which sets the flags.
+const flagsWait = time.Second
 
 // mostRelative is the largest expiry that the server takes for a number of seconds
 // from now, 30 days. Source: kv_engine, mc_time.cc.
@@ -196,15 +200,16 @@ func (d *Driver[T]) finish(ctx context.Context, key string, p pending, doc docum
 	var unknown error
 	if p.doc != nil && over != nil {
 		var res *gocb.LookupInResult
-		beside, cancel := p.beside(ctx)
+		beside, cancel := p.beside(ctx, false)
 		if res, unknown = d.lookup(beside, key, []gocb.LookupInSpec{flagsSpec}); unknown == nil {
 			flags, unknown = number(res, 0)
 		}
 		cancel()
 	}
+	p.size = len(doc.body)
 	left, err := p.wait(ctx)
 	if err != nil {
-		return 0, tooLarge(err, len(doc.body))
+		return 0, err
 	}
 	if p.doc == nil || unknown == nil && !d.codec.mistaken(uint32(flags), doc.flags) {
 		return driver.Version(left), nil
@@ -213,6 +218,8 @@ func (d *Driver[T]) finish(ctx context.Context, key string, p pending, doc docum
 	if err != nil {
 		return 0, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, flagsWait)
+	defer cancel()
 	if p, err = d.replaceWhole(ctx, key, left, t.until, *p.doc); err == nil {
 		var whole gocb.Cas
 		if whole, err = p.wait(ctx); err == nil {
