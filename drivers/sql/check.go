@@ -71,6 +71,8 @@ type description struct {
 	invalid []invalidIndex // of which the creation was cancelled
 	enabled []string       // triggers
 	wrong   string         // what the table is that it must not be; empty: nothing
+	schema  string         // where it is, or would be made, if triggers are to name it
+	silent  bool           // has triggers, and a reference that takes its rows without firing one
 }
 
 type columnType struct {

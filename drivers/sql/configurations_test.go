@@ -629,8 +629,12 @@ func tryType[T any](t *testing.T, y *yard, p *place, c configuration, set func(*
 // keep makes the triggers of Options.Replaced and Options.Deletes, and what a suspect value of
 // "keeps" says.
 func (p *place) keep(ctx context.Context, d *table, how string) error {
-	statements := d.ensureReplaced()
-	switch on := " ON " + d.dialect.indexed(d.schema, d.name) + " "; {
+	desc, err := d.describe(ctx)
+	if err != nil {
+		return err
+	}
+	statements := d.ensureReplaced(desc)
+	switch on := " ON " + d.dialect.indexed(desc.schema, d.name) + " "; {
 	case len(statements) == 0:
 		return nil
 	case how == "by a disabled trigger":

@@ -53,7 +53,7 @@ func (t *table) Schema(ctx context.Context, user string) ([]string, error) {
 		}
 	}
 	if t.keepReplaced || t.keepDeleted {
-		statements, tables = append(statements, t.ensureReplaced()...), append(tables, t.replacedTable())
+		statements, tables = append(statements, t.ensureReplaced(d)...), append(tables, t.replacedTable())
 	}
 	if user != "" && types.grant != "" {
 		for _, table := range tables {
@@ -89,7 +89,7 @@ func (t *table) EnsureTable(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, statement := range t.ensureReplaced() {
+	for _, statement := range t.ensureReplaced(desc) {
 		if _, err := t.db.ExecContext(ctx, statement); err != nil {
 			return err
 		}

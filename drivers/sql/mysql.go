@@ -116,10 +116,16 @@ SELECT COALESCE(MAX(CONCAT('of engine ', t.ENGINE)), '')
 FROM information_schema.TABLES t JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
 WHERE t.TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND t.TABLE_NAME = ? AND e.TRANSACTIONS <> 'YES'`
 
-func (mysql) describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error) {
+func (m mysql) describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error) {
 	d, err := describe(ctx, db, mysqlColumns, mysqlIndexes, mysqlTriggers, schema, table)
 	if err == nil && len(d.columns) > 0 {
 		err = db.QueryRowContext(ctx, mysqlKind, schema, table).Scan(&d.wrong)
+	}
+	if err == nil && len(d.enabled) > 0 { // else it may be a view
+		// REFERENTIAL_CONSTRAINTS shows only references to tables that this user has rights on.
+		var text string
+		err = db.QueryRowContext(ctx, "SHOW CREATE TABLE "+qualified(m, schema, table)).Scan(new(string), &text)
+		d.silent = strings.Contains(text, " ON DELETE CASCADE")
 	}
 	return d, err
 }

@@ -91,7 +91,11 @@ func TestOtherTriggers(t *testing.T) {
 			t.Error(err)
 		}
 		drop(other+".", "same")
-		for _, s := range here.ensureReplaced() {
+		desc, err := here.describe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range here.ensureReplaced(desc) {
 			mustExec(t, db, dialect, s)
 		}
 		refused(there, "only the default schema has the trigger")
@@ -131,6 +135,76 @@ func TestOtherTriggers(t *testing.T) {
 	mustExec(t, db, PostgreSQL, "ALTER TABLE parted_0 DISABLE TRIGGER parted_deleted")
 	if err := d.Check(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), "parted_deleted") {
 		t.Errorf("disabled on a partition: %v", err)
+	}
+}
+
+// TestTriggersNameTheirSchema: on PostgreSQL a delete by a session of another search_path is kept in the
+// table's own schema, and Check refuses a trigger that leaves this to the session.
+func TestTriggersNameTheirSchema(t *testing.T) {
+	client, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
+	root := sqltest.DB(t, sqltest.PostgreSQL)
+	opts := &Options[session]{Replaced: true, Deletes: true}
+	on := func(schema, table string) *Driver[session] {
+		db, err := stdsql.Open(client, dsn[:strings.LastIndexByte(dsn, '=')+1]+schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		d, err := New(db, PostgreSQL, table, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	names := make([]string, 3)
+	for i := range names {
+		names[i] = fmt.Sprintf("tenant%d", tables.Add(1))
+		mustExec(t, root, PostgreSQL, "CREATE SCHEMA "+names[i])
+		t.Cleanup(func() { _, _ = root.ExecContext(context.Background(), "DROP SCHEMA "+names[i]+" CASCADE") })
+	}
+	one, two := on(names[0], "sessions"), on(names[1], "sessions")
+	for _, d := range []*Driver[session]{one, two} {
+		if err := errors.Join(d.EnsureTable(t.Context()), d.Check(t.Context(), time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	afar := on(names[2], names[0]+".sessions") // its path has no such table
+	if err := afar.Check(t.Context(), time.Hour); err != nil {
+		t.Error(err)
+	}
+	insert := func(key string) {
+		if _, err := one.Insert(driver.WithOtherClock(t.Context()), key, session{"ann"}, lasting(time.Hour), base); err != nil {
+			t.Fatal(err)
+		}
+	}
+	insert("afar")
+	if err := afar.Delete(t.Context(), "afar"); err != nil {
+		t.Errorf("Delete by another path: %v", err)
+	}
+	insert("two")
+	mustExec(t, two.db, PostgreSQL, "DELETE FROM "+names[0]+".sessions")
+	kept := func(d *Driver[session]) (n int) {
+		if err := d.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM sessions_replaced").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n, other := kept(one), kept(two); n != 2 || other != 0 {
+		t.Errorf("%d lives are kept, and %d in another schema; want 2 and none", n, other)
+	}
+	for _, suffix := range []string{replacedSuffix, deletedSuffix} {
+		mustExec(t, one.db, PostgreSQL, "CREATE OR REPLACE FUNCTION sessions"+suffix+"() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO sessions_replaced (created_at, died_at, version, deleted) VALUES (0, 0, 0, 0); RETURN NULL; END $$")
+		for _, d := range []*Driver[session]{one, afar} {
+			if err := d.Check(t.Context(), time.Hour); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "sessions"+suffix) {
+				t.Errorf("Check of a trigger that names no schema: %v", err)
+			}
+		}
+		if err := one.EnsureTable(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := one.Check(t.Context(), time.Hour); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

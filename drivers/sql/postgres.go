@@ -144,20 +144,23 @@ JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
 WHERE i.indrelid = to_regclass($1) AND i.indisvalid AND i.indimmediate AND 0 <> ALL (i.indkey) AND k.place <= i.indnkeyatts
 ORDER BY i.indexrelid, k.place`
 
-// postgresTriggers leaves out those that do not fire, be it on one partition.
+// postgresTriggers leaves out those that do not fire, be it on one partition, and those that insert into a
+// table which they do not name by the schema of their own: the session's search_path would choose it.
 const postgresTriggers = `
-SELECT tgname FROM pg_trigger
-WHERE tgrelid = to_regclass($1) OR tgrelid IN (SELECT relid FROM pg_partition_tree(to_regclass($1)))
+SELECT tgname FROM pg_trigger JOIN pg_proc p ON p.oid = tgfoid
+WHERE EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+	WHERE c.oid = to_regclass($1) AND position(lower('INTO ' || nspname || '.') IN lower(replace(prosrc, '"', ''))) > 0)
+AND (tgrelid = to_regclass($1) OR tgrelid IN (SELECT relid FROM pg_partition_tree(to_regclass($1))))
 GROUP BY tgname HAVING bool_or(tgrelid = to_regclass($1)) AND bool_and(tgenabled IN ('A', CASE current_setting('session_replication_role') WHEN 'replica' THEN 'R' ELSE 'O' END))`
 
 // postgresKind: the unique index of a table with children is its own rows' alone. A rule may execute
-// something else in a statement's place.
+// something else in a statement's place. The schema follows.
 const postgresKind = `
-SELECT CASE WHEN row_security_active(oid) THEN 'under row security'
+SELECT CASE WHEN row_security_active(c.oid) THEN 'under row security'
 	WHEN EXISTS (SELECT FROM pg_rewrite WHERE ev_class = c.oid) THEN 'with rules, or a view'
 	WHEN relkind <> 'p' AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = c.oid) THEN 'inherited by others'
-	WHEN relkind NOT IN ('r', 'p') THEN 'of kind ' || relkind::text ELSE '' END
-FROM pg_class c WHERE oid = to_regclass($1)`
+	WHEN relkind NOT IN ('r', 'p') THEN 'of kind ' || relkind::text ELSE '' END, COALESCE(nspname, current_schema(), '')
+FROM (SELECT to_regclass($1) AS of) AS named LEFT JOIN pg_class c ON c.oid = of LEFT JOIN pg_namespace n ON n.oid = relnamespace`
 
 // postgresParts lists a partitioned table's leaves, and the invalid indexes of these or of the table
 // itself.
@@ -176,8 +179,11 @@ ORDER BY 1, 2 DESC` // a partitioned table's own index first: it takes the other
 func (p postgres) describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error) {
 	name := qualified(p, schema, table)
 	d, err := describe(ctx, db, postgresColumns, postgresIndexes, postgresTriggers, name)
-	if err == nil && len(d.columns) > 0 {
-		err = db.QueryRowContext(ctx, postgresKind, name).Scan(&d.wrong)
+	if err == nil {
+		err = db.QueryRowContext(ctx, postgresKind, name).Scan(&d.wrong, &d.schema)
+	}
+	if d != nil && schema != "" {
+		d.schema = schema
 	}
 	if err != nil || len(d.columns) == 0 {
 		return d, err

@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	stdsql "database/sql"
@@ -46,24 +47,24 @@ func (t *table) replacedKey() []string {
 }
 
 // ensureReplaced returns the statements that create that table and its triggers. Each may run
-// again.
+// again. d describes the table, or tells where it is going to be.
 //
 // A life is replaced if one write changes both version and created_at, and the row had a created_at
 // or was dead: an adoption gives a live row its first. The life died at its expiry, or when the
 // next began if that was earlier. A life is deleted if its row is deleted before its expiry:
 // sweepers delete the others.
-func (t *table) ensureReplaced() (all []string) {
+func (t *table) ensureReplaced(desc *description) (all []string) {
 	if !t.keepReplaced && !t.keepDeleted {
 		return nil
 	}
-	d, q := t.dialect, t.dialect.quote
+	d, q, schema := t.dialect, t.dialect.quote, cmp.Or(desc.schema, t.schema)
 	types := d.types()
 	columns := []string{"id " + types.serial}
 	for _, name := range t.replacedKey() {
 		columns = append(columns, name+" "+types.key(t.maxKey))
 	}
 	columns = append(columns, "created_at "+types.integer+" NOT NULL", "died_at "+types.integer+" NOT NULL", "version "+types.integer+" NOT NULL", "deleted "+types.integer+" NOT NULL", "value "+types.text)
-	all = append(all, "CREATE TABLE IF NOT EXISTS "+t.replacedTable()+" ("+strings.Join(columns, ", ")+")")
+	all = append(all, "CREATE TABLE IF NOT EXISTS "+qualified(d, schema, t.made(replacedSuffix))+" ("+strings.Join(columns, ", ")+")")
 
 	var was, key []string
 	for _, c := range append(append([]string{t.created.Name, t.expires.Name, t.version}, t.key.Columns...), t.values...) {
@@ -75,17 +76,17 @@ func (t *table) ensureReplaced() (all []string) {
 	created, expires := "COALESCE("+t.createdMillis()+", 0)", "COALESCE("+t.expiresMillis()+", 0)"
 	insert := func(died string, deleted int, where string) string {
 		return fmt.Sprintf("INSERT INTO %s (%s, created_at, died_at, version, deleted, value) SELECT %s, %s, %s, COALESCE(%s, 0), %d, %s FROM (SELECT %s) AS was WHERE %s",
-			d.indexed(t.schema, t.made(replacedSuffix)), strings.Join(t.replacedKey(), ", "), strings.Join(key, ", "), created, died, q(t.version), deleted, t.rawValue(), strings.Join(was, ", "), where)
+			d.indexed(schema, t.made(replacedSuffix)), strings.Join(t.replacedKey(), ", "), strings.Join(key, ", "), created, died, q(t.version), deleted, t.rawValue(), strings.Join(was, ", "), where)
 	}
 	if t.keepReplaced {
 		next := "COALESCE(" + d.millis(t.created.Type, "NEW."+q(t.created.Name)) + ", 0)"
 		v := q(t.version)
-		all = append(all, d.trigger(t.schema, t.name, t.made(replacedSuffix), "UPDATE OF "+v, insert(
+		all = append(all, d.trigger(schema, t.name, t.made(replacedSuffix), "UPDATE OF "+v, insert(
 			fmt.Sprintf("CASE WHEN %s = 0 OR %s > %s THEN %s ELSE %s END", expires, expires, next, next, expires), 0,
 			fmt.Sprintf("COALESCE(OLD.%s, 0) <> COALESCE(NEW.%s, 0) AND %s <> 0 AND %s <> %s AND (%s <> 0 OR %s <> 0 AND %s <= %s)", v, v, next, next, created, created, expires, expires, next)))...)
 	}
 	if t.keepDeleted {
-		all = append(all, d.trigger(t.schema, t.name, t.made(deletedSuffix), "DELETE", insert(d.clock(), 1, fmt.Sprintf("%s = 0 OR %s > %s", expires, expires, d.clock())))...)
+		all = append(all, d.trigger(schema, t.name, t.made(deletedSuffix), "DELETE", insert(d.clock(), 1, fmt.Sprintf("%s = 0 OR %s > %s", expires, expires, d.clock())))...)
 	}
 	return all
 }
@@ -143,8 +144,13 @@ func (t *table) checkReplaced(ctx context.Context, d *description) error {
 		if err != nil {
 			return t.failed(ctx, err)
 		}
-		if len(replaced.columns) == 0 || !slices.Contains(d.enabled, t.made(o.suffix)) {
-			return t.invalid("Options."+o.name, "without its table, or its trigger enabled", "needs "+t.made(replacedSuffix)+" and the trigger "+t.made(o.suffix)+", as EnsureTable makes them")
+		switch made := t.made(replacedSuffix); {
+		case len(replaced.columns) == 0 || replaced.schema != d.schema || !slices.Contains(d.enabled, t.made(o.suffix)):
+			return t.invalid("Options."+o.name, "without its table, or its trigger enabled", "needs "+made+" in the same schema, and the trigger "+t.made(o.suffix)+", as EnsureTable makes them")
+		case replaced.wrong != "":
+			return t.invalid("Options."+o.name, "with a table "+replaced.wrong, "needs in "+made+" a table with transactions, of which this user sees all rows")
+		case o.suffix == deletedSuffix && d.silent:
+			return t.invalid("Options."+o.name, "with a reference that has ON DELETE CASCADE", "must not be set, or the reference not cascade: this database fires no trigger for the rows that it takes")
 		}
 	}
 	return nil

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -269,4 +271,65 @@ func TestEraseEnded(t *testing.T) {
 			t.Errorf("%d of others are left, %v", n, err)
 		}
 	})
+}
+
+// TestKeptKind: Check refuses a table of Options.Replaced and Options.Deletes whose rows are not undone with
+// a transaction, or not all seen, and a reference by which rows go without a trigger.
+func TestKeptKind(t *testing.T) {
+	for name, c := range map[string]struct {
+		db     string
+		change []string // %[1]s is the table, %[2]s the user
+		opts   Options[session]
+		want   string // empty: it is good
+	}{
+		"mysql, engine":         {"mariadb", []string{"ALTER TABLE %[1]s_replaced ENGINE=MyISAM"}, Options[session]{Deletes: true}, "engine"},
+		"mysql, cascade":        {"mariadb", []string{"CREATE TABLE %[1]s_users (id INT PRIMARY KEY)", "ALTER TABLE %[1]s ADD COLUMN user_id INT, ADD FOREIGN KEY (user_id) REFERENCES %[1]s_users (id) ON DELETE CASCADE"}, Options[session]{Deletes: true}, "CASCADE"},
+		"mysql, set null":       {"mariadb", []string{"CREATE TABLE %[1]s_users (id INT PRIMARY KEY)", "ALTER TABLE %[1]s ADD COLUMN user_id INT, ADD FOREIGN KEY (user_id) REFERENCES %[1]s_users (id) ON DELETE SET NULL"}, Options[session]{Deletes: true}, ""},
+		"mysql, replaced":       {"mariadb", []string{"CREATE TABLE %[1]s_users (id INT PRIMARY KEY)", "ALTER TABLE %[1]s ADD COLUMN user_id INT, ADD FOREIGN KEY (user_id) REFERENCES %[1]s_users (id) ON DELETE CASCADE"}, Options[session]{Replaced: true}, ""},
+		"postgres, no policy":   {"postgres", []string{"ALTER TABLE %[1]s_replaced ENABLE ROW LEVEL SECURITY"}, Options[session]{Deletes: true}, "row security"},
+		"postgres, half a view": {"postgres", []string{"ALTER TABLE %[1]s_replaced ENABLE ROW LEVEL SECURITY", "CREATE POLICY p ON %[1]s_replaced FOR INSERT TO %[2]s WITH CHECK (true)"}, Options[session]{Replaced: true}, "row security"},
+		"postgres, cascade":     {"postgres", []string{"CREATE TABLE %[1]s_users (id INT PRIMARY KEY)", "ALTER TABLE %[1]s ADD COLUMN user_id INT REFERENCES %[1]s_users (id) ON DELETE CASCADE"}, Options[session]{Deletes: true}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := databases[c.db]
+			client, dsn := sqltest.DSN(t, of.server)
+			root, err := stdsql.Open(client, dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = root.Close() }()
+			made := open(t, root, of.dialect, &c.opts)
+			user := fmt.Sprintf("kind%d", tables.Add(1))
+			mustExec(t, root, of.dialect, "CREATE USER "+user)
+			as, drop := strings.Replace(dsn, "root@", user+"@", 1), []string{"DROP USER " + user}
+			if of.dialect == PostgreSQL {
+				mustExec(t, root, of.dialect, "GRANT USAGE ON SCHEMA "+dsn[strings.LastIndexByte(dsn, '=')+1:]+" TO "+user)
+				as, drop = strings.Replace(dsn, "user=postgres", "user="+user, 1), append([]string{"DROP OWNED BY " + user}, drop...)
+			}
+			defer func() {
+				for _, s := range drop {
+					_, _ = root.ExecContext(context.Background(), s)
+				}
+			}()
+			for _, table := range []string{made.quoted(), made.replacedTable()} {
+				mustExec(t, root, of.dialect, fmt.Sprintf(grant, table, user))
+			}
+			for _, s := range c.change {
+				mustExec(t, root, of.dialect, fmt.Sprintf(s+"%.0[2]s", made.name, user))
+			}
+			db, err := stdsql.Open(client, as)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = db.Close() }()
+			d, err := New(db, of.dialect, made.name, &c.opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = d.Check(t.Context(), time.Hour)
+			if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("Check: %v; want it to name %q", err, c.want)
+			}
+		})
+	}
 }
