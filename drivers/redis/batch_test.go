@@ -105,6 +105,8 @@ func (c *pipes) DoMulti(ctx context.Context, cs []redis.Command) []redis.Answer 
 	c.mu.Unlock()
 	if slices.ContainsFunc(cs, func(cmd redis.Command) bool { return c.silent[cmd.Key] }) {
 		<-ctx.Done()
+	}
+	if ctx.Err() != nil {
 		return make([]redis.Answer, len(cs))
 	}
 	time.Sleep(c.takes)

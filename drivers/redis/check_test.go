@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -253,5 +254,48 @@ func TestCheckClusterWithoutAddresses(t *testing.T) {
 	}
 	if err := d.Check(t.Context(), 0); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "cluster-preferred-endpoint-type") {
 		t.Errorf("Check: %v; want %v and the setting", err, driver.ErrInvalid)
+	}
+}
+
+// refusing is a client of a server that answers INFO and TIME, and refuses all else.
+type refusing struct {
+	redis.Client
+	text string
+}
+
+func (refusing) Nodes(context.Context) (map[string]redis.Client, error) { return nil, nil }
+
+func (c refusing) Do(_ context.Context, cmd redis.Command) redis.Answer {
+	word := func(s string) redis.Answer { return redis.Answer{Kind: redis.String, String: []byte(s)} }
+	switch cmd.Words[0] {
+	case "INFO":
+		return word("role:master")
+	case "TIME":
+		return redis.Answer{Kind: redis.Array, Array: []redis.Answer{word(fmt.Sprint(time.Now().Unix())), word("0")}}
+	}
+	return redis.Answer{Kind: redis.Refused, Err: errors.New(c.text)}
+}
+
+// Check passes over refusals that end by themselves, and over no other.
+func TestCheckForgives(t *testing.T) {
+	for text, forgiven := range map[string]bool{
+		"OOM command not allowed when used memory > 'maxmemory'.": true,
+		"LOADING Redis is loading the dataset in memory":          true,
+		"BUSY Redis is busy running a script.":                    true,
+		"NOREPLICAS Not enough good replicas to write.":           true,
+		"MISCONF Redis is configured to save RDB snapshots":       true,
+		"CLUSTERDOWN The cluster is down":                         true,
+		"TRYAGAIN Multiple keys request during rehashing of slot": true,
+		"NOSCRIPT No matching script.":                            true,
+		"MOVED 1 127.0.0.1:1":                                     false,
+		"ERR unknown command":                                     false,
+		"ERR OOM":                                                 false,
+		"NOPERM this user has no permissions":                     false,
+	} {
+		d, err := redis.Over[profile](refusing{text: text}, nil)
+		ok(t, "Over", err)
+		if err := d.Check(t.Context(), 0); (err == nil) != forgiven {
+			t.Errorf("Check where the server says %q: %v", text, err)
+		}
 	}
 }

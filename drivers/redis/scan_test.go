@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -178,5 +179,31 @@ func TestScanOverFailover(t *testing.T) {
 	}
 	if len(after) != records {
 		t.Errorf("after the failover %d records were scanned; want all %d", len(after), records)
+	}
+}
+
+// nils is a client that finds one key, and then answers nil.
+type nils struct{ redis.Client }
+
+func (nils) Nodes(context.Context) (map[string]redis.Client, error) { return nil, nil }
+
+func (nils) DoMulti(_ context.Context, cs []redis.Command) []redis.Answer {
+	answers := slices.Repeat([]redis.Answer{{Kind: redis.Nil}}, len(cs))
+	if cs[len(cs)-1].Words[0] == "SCAN" {
+		text := func(s string) redis.Answer { return redis.Answer{Kind: redis.String, String: []byte(s)} }
+		answers[0] = text("run_id:1")
+		answers[1] = redis.Answer{Kind: redis.Array, Array: []redis.Answer{text("0"), {Kind: redis.Array, Array: []redis.Answer{text("k")}}}}
+	}
+	return answers
+}
+
+// A header that was not read is no header of another program's record.
+func TestScanWithoutHeaders(t *testing.T) {
+	d, err := redis.Over[profile](nils{}, nil)
+	ok(t, "Over", err)
+	from, err := d.Segments(t.Context(), 1)
+	ok(t, "Segments", err)
+	if page, err := d.Scan(t.Context(), from[0], 10); err == nil {
+		t.Errorf("Scan: %+v; want an error", page)
 	}
 }

@@ -249,7 +249,7 @@ func (c *client) Nodes(ctx context.Context) (map[string]redis.Client, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			all[node.Options().Addr] = &client{all: node}
-			return unsound(node.Options())
+			return nil
 		})}
 	})
 	if ended.Err != nil {
