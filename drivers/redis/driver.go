@@ -21,7 +21,7 @@ var (
 	_ driver.BatchGetter[int] = (*Driver[int])(nil)
 	_ driver.ReadToucher[int] = (*Driver[int])(nil)
 	_ driver.Overwriter[int]  = (*Driver[int])(nil)
-	_ driver.Remover     = (*Driver[int])(nil)
+	_ driver.Remover          = (*Driver[int])(nil)
 	_ driver.Scanner          = (*Driver[int])(nil)
 	_ driver.RawReader        = (*Driver[int])(nil)
 	_ driver.Checker          = (*Driver[int])(nil)
