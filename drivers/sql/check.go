@@ -32,8 +32,8 @@ func (t *table) Check(ctx context.Context, longest time.Duration) error {
 	if err != nil {
 		return t.failed(ctx, errors.Join(settings, err))
 	}
-	keyed := slices.ContainsFunc(desc.indexes, func(i index) bool {
-		return i.unique && slices.ContainsFunc(t.values, func(v string) bool { return slices.Contains(i.columns, strings.ToLower(v)) })
+	keyed := slices.ContainsFunc(desc.keyed, func(c string) bool {
+		return c == "" && len(t.values) > 0 || slices.ContainsFunc(t.values, func(v string) bool { return strings.ToLower(v) == c })
 	})
 	t.keyed.Store(&keyed)
 	key := t.checkKey(ctx, desc)
@@ -71,6 +71,7 @@ type description struct {
 	invalid []invalidIndex // of which the creation was cancelled
 	enabled []string       // triggers
 	wrong   string         // what the table is that it must not be; empty: nothing
+	keyed   []string       // columns that are locked like a key when they change; empty: one that is generated from others
 	schema  string         // where it is, or would be made, if triggers are to name it
 	silent  bool           // has triggers, and a reference that takes its rows without firing one
 }

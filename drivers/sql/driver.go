@@ -105,7 +105,7 @@ type table struct {
 	sql          statements
 	clock        kit.ServerClock
 	kinds        atomic.Pointer[[]keyKind] // of the key's columns; nil: not checked
-	keyed        atomic.Pointer[bool]      // whether a value's column is in a unique index; nil: not checked
+	keyed        atomic.Pointer[bool]      // whether a change of the value is locked like one of a key; nil: not checked
 }
 
 func newTable(db *stdsql.DB, on client.Pool, d dialect, schema, name string, l layout) *table {

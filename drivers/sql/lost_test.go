@@ -216,17 +216,39 @@ func TestLostLockWait(t *testing.T) {
 	}
 }
 
-// TestUniqueValue: an update of a unique column waits for a transaction that has referred to the row by a
-// foreign key, without holding what that transaction then needs. An update of other columns does not wait.
+// TestUniqueValue: an update of what PostgreSQL locks as a key waits for a transaction that has referred to the
+// row by a foreign key, without holding what that transaction then needs. An update of other columns does not
+// wait.
 func TestUniqueValue(t *testing.T) {
-	type link struct{ Token string }
+	type link struct {
+		Token string `json:"token"`
+	}
 	db := sqltest.DB(t, sqltest.PostgreSQL)
-	for _, unique := range []string{"UNIQUE", ""} {
+	row := Options[link]{Row: Row[link]{Columns: []string{"token"}, Fields: func(l *link) []any { return []any{&l.Token} }}}
+	for _, c := range []struct {
+		columns, index string
+		opts           Options[link]
+		waits          bool
+	}{
+		{"token text UNIQUE", "", row, true},
+		{"token text UNIQUE DEFERRABLE", "", row, true},
+		{"value jsonb, token text GENERATED ALWAYS AS (value->>'token') STORED UNIQUE", "", Options[link]{}, true},
+		{"token text, folded text GENERATED ALWAYS AS (lower(token)) STORED UNIQUE", "", row, true},
+		{"token text", "CREATE UNIQUE INDEX ON %s (token); UPDATE pg_index SET indisvalid = false WHERE indrelid = '%[1]s'::regclass AND NOT indisprimary AND indisunique", row, true},
+		{"token text", "", row, false},
+		{"token text, other text UNIQUE", "", row, false},
+		{"token text", "CREATE UNIQUE INDEX ON %s (token) WHERE token <> ''", row, false},
+		{"token text", "CREATE UNIQUE INDEX ON %s (lower(token))", row, false},
+		{"token text", "CREATE UNIQUE INDEX ON %s (id) INCLUDE (token)", row, false},
+	} {
 		name := fmt.Sprintf("t%d", tables.Add(1))
-		mustExec(t, db, PostgreSQL, `CREATE TABLE `+name+` (id text COLLATE "C" PRIMARY KEY, token text `+unique+`, note text, created_at bigint, expires_at bigint, sweep_at bigint NOT NULL DEFAULT 0, version bigint)`)
+		mustExec(t, db, PostgreSQL, `CREATE TABLE `+name+` (id text COLLATE "C" PRIMARY KEY, `+c.columns+`, note text, created_at bigint, expires_at bigint, sweep_at bigint NOT NULL DEFAULT 0, version bigint)`)
 		mustExec(t, db, PostgreSQL, "CREATE INDEX ON "+name+" (sweep_at)")
 		mustExec(t, db, PostgreSQL, "CREATE TABLE "+name+"_orders (link text REFERENCES "+name+" (id))")
-		d, err := New(db, PostgreSQL, name, &Options[link]{Row: Row[link]{Columns: []string{"token"}, Fields: func(l *link) []any { return []any{&l.Token} }}})
+		if c.index != "" {
+			mustExec(t, db, PostgreSQL, fmt.Sprintf(c.index, name))
+		}
+		d, err := New(db, PostgreSQL, name, &c.opts)
 		if err == nil {
 			err = d.Check(t.Context(), time.Hour)
 		}
@@ -238,11 +260,10 @@ func TestUniqueValue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = tx.Rollback() }()
 		in := func(statement string) {
 			t.Helper()
 			if _, err := tx.ExecContext(t.Context(), statement); err != nil {
-				t.Errorf("%q, %s: %v", unique, statement, err)
+				t.Errorf("%s %s, %s: %v", c.columns, c.index, statement, err)
 			}
 		}
 		in("SET LOCAL deadlock_timeout = '10ms'") // it is the first to look for one
@@ -252,10 +273,11 @@ func TestUniqueValue(t *testing.T) {
 			_, err := d.Replace(t.Context(), "a", link{"new"}, was, was.Life, base)
 			updated <- err
 		}()
-		if unique == "" {
+		if !c.waits {
 			if err := <-updated; err != nil {
-				t.Error(err)
+				t.Errorf("%s %s: %v", c.columns, c.index, err)
 			}
+			_ = tx.Rollback()
 			continue
 		}
 		for waits := 0; waits == 0; {

@@ -144,6 +144,13 @@ JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
 WHERE i.indrelid = to_regclass($1) AND i.indisvalid AND i.indimmediate AND 0 <> ALL (i.indkey) AND k.place <= i.indnkeyatts
 ORDER BY i.indexrelid, k.place`
 
+// postgresKeyed: PostgreSQL's own rule, by which a deferrable index counts, and one that is not valid yet.
+const postgresKeyed = `
+SELECT DISTINCT CASE attgenerated WHEN '' THEN lower(attname) ELSE '' END
+FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY ((indkey::int2[])[0:indnkeyatts - 1])
+WHERE (indrelid = to_regclass($1) OR indrelid IN (SELECT relid FROM pg_partition_tree(to_regclass($1))))
+AND indisunique AND indpred IS NULL AND indexprs IS NULL`
+
 // postgresTriggers leaves out those that do not fire, be it on one partition, and those that insert into a
 // table which they do not name by the schema of their own: the session's search_path would choose it.
 const postgresTriggers = `
@@ -186,6 +193,13 @@ func (p postgres) describe(ctx context.Context, db *stdsql.DB, schema, table str
 		d.schema = schema
 	}
 	if err != nil || len(d.columns) == 0 {
+		return d, err
+	}
+	err = each(ctx, db, postgresKeyed, []any{name}, func(scan func(...any) error) error {
+		d.keyed = append(d.keyed, "")
+		return scan(&d.keyed[len(d.keyed)-1])
+	})
+	if err != nil {
 		return d, err
 	}
 	return d, each(ctx, db, postgresParts, []any{name}, func(scan func(...any) error) error {
