@@ -123,6 +123,9 @@ func (d *Driver[T]) bucketMax(ctx context.Context) (time.Duration, error) {
 // probeSuffix is the length of what is random in the key of a probe.
 const probeSuffix = 9
 
+// removalWait is how long Check waits, after its context has ended, for the removal of a probe.
+const removalWait = time.Second
+
 // probe writes a record with the longest life, and checks what the server stored.
 func (d *Driver[T]) probe(ctx context.Context, longest time.Duration) (err error) {
 	key := d.opts.ProbeKey + "-" + rand.Text()[1:probeSuffix]
@@ -132,8 +135,18 @@ func (d *Driver[T]) probe(ctx context.Context, longest time.Duration) (err error
 	if err != nil {
 		return err
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	// A failed write may have landed too, and nobody looks for this key again.
-	defer func() { err = errors.Join(err, d.Delete(context.WithoutCancel(ctx), key)) }()
+	defer func() {
+		last, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		defer cancel()
+		defer context.AfterFunc(ctx, func() { time.AfterFunc(removalWait, cancel) })()
+		if left := d.Delete(last, key); ctx.Err() == nil {
+			err = errors.Join(err, left)
+		}
+	}()
 	clock, err := d.writeProbe(ctx, key, t, now)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package couchbase_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -162,4 +163,28 @@ func TestChecksTogether(t *testing.T) {
 		})
 	}
 	ok(t, "Check", group.Wait())
+}
+
+// A Check with a probe ends soon after its context, and writes nothing if that had ended before.
+func TestCheckEnds(t *testing.T) {
+	f := open(t)
+	d := newDriver[profile](t, f, &couchbase.Options{ProbeKey: "probe", Timeout: 20 * time.Second})
+	_, err := d.Get(t.Context(), "k") // connected
+	if !errors.Is(err, driver.ErrNotFound) {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	sent := f.during(func() { err = d.Check(ended, time.Hour) })
+	if sent != (couchbasetest.Counts{}) || !errors.Is(err, context.Canceled) {
+		t.Errorf("with an ended context: sent %+v, %v", sent, err)
+	}
+	defer f.Hang()()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	begun := time.Now()
+	err = d.Check(ctx, time.Hour)
+	if took := time.Since(begun); took > 10*time.Second || !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("of a node that hangs: %v after %v; want its context's error alone, soon", err, took)
+	}
 }

@@ -73,7 +73,7 @@ type Options struct {
 	ParentSpan func(context.Context) gocb.RequestSpan
 
 	// ProbeKey lets Check write: it writes a document with the longest life, reads it, and removes
-	// it. Its key is this one with nine random characters after it, so that many processes may check
+	// it. Its key is this one with a hyphen and eight random characters after it, so that many processes may check
 	// at once. At most 237 bytes. Empty: Check only reads. See [Driver.Check].
 	ProbeKey string
 }
