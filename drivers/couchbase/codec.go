@@ -31,7 +31,10 @@ func newCodec(t gocb.Transcoder) codec {
 }
 
 func (c codec) encode(v any) (document, error) {
-	raw, null := storedRaw(v)
+	raw, null, err := storedRaw(v)
+	if err != nil {
+		return document{}, err
+	}
 	if !c.flags && null {
 		return document{[]byte("null"), jsonFlags}, nil
 	}
@@ -48,22 +51,29 @@ func (c codec) encode(v any) (document, error) {
 	return document{body, flags}, nil
 }
 
+// mostPointers is how many pointers to any the driver follows: gocb's JSON transcoder follows them for
+// ever.
+const mostPointers = 1000
+
 // storedRaw reports whether gocb's JSON transcoder may store v without a look at it, and whether v is a
 // nil pointer, over which the transcoder would panic.
-func storedRaw(v any) (raw, null bool) {
-	switch p := v.(type) {
-	case json.RawMessage:
-		return true, false
-	case *json.RawMessage:
-		return true, p == nil
-	case *any:
-		if p == nil {
-			return true, true
+func storedRaw(v any) (raw, null bool, err error) {
+	for range mostPointers {
+		switch p := v.(type) {
+		case json.RawMessage:
+			return true, false, nil
+		case *json.RawMessage:
+			return true, p == nil, nil
+		case *any:
+			if p == nil {
+				return true, true, nil
+			}
+			raw, v = true, *p
+		default:
+			return raw, false, nil
 		}
-		_, null = storedRaw(*p)
-		return true, null
 	}
-	return false, false
+	return false, false, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: "must not be a pointer to itself"}
 }
 
 func (c codec) decode(doc document, into any) error {

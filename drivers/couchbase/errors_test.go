@@ -365,6 +365,17 @@ func TestNilRawMessage(t *testing.T) {
 	}
 }
 
+// A pointer to itself is refused: gocb would follow it until the stack ends the process.
+func TestPointerCycle(t *testing.T) {
+	d := newDriver[any](t, open(t), nil)
+	var x any
+	x = &x
+	life := driver.Life{CreatedAt: driver.Floor(start), ExpiresAt: driver.Floor(start).Add(time.Hour)}
+	if _, err := d.Insert(t.Context(), "k", x, life, life.CreatedAt); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("%v; want ErrInvalid", err)
+	}
+}
+
 // The server counts the xattrs too, so a value below 20 MiB may be too large.
 func TestTooLarge(t *testing.T) {
 	f := open(t)
