@@ -54,21 +54,6 @@ func (a *app) days(what string) func(next archive.Day, done, days int) {
 	}
 }
 
-// graves is the records found under a key.
-type graves []archive.Archived
-
-// String is the records as text, of several lines each.
-func (g graves) String() string {
-	if len(g) == 0 {
-		return "the archive holds no record under this key"
-	}
-	var lines []string
-	for i := range g {
-		lines = append(lines, g[i].String())
-	}
-	return strings.Join(lines, "\n")
-}
-
 func (a *app) archiveFind() *cobra.Command {
 	return overDays(&cobra.Command{
 		Use:     "find ARCHIVE KEY",
@@ -83,14 +68,18 @@ func (a *app) archiveFind() *cobra.Command {
 		if err != nil && !errors.Is(err, archive.ErrCorrupt) {
 			return err
 		}
-		g := append(graves{}, found...)
-		if err := errors.Join(err, a.print(g)); err != nil {
-			return err
+		var lines []string
+		for i := range found {
+			lines = append(lines, found[i].String())
 		}
-		if len(g) == 0 {
-			return errDead
+		if len(found) == 0 {
+			found, lines = []archive.Archived{}, []string{"the archive holds no record under this key"}
 		}
-		return nil
+		err = errors.Join(err, a.summary(found, "%s", strings.Join(lines, "\n")))
+		if err == nil && len(found) == 0 {
+			err = errDead
+		}
+		return err
 	})
 }
 

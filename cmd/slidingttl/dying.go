@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,15 +32,10 @@ func (a *app) dying() *cobra.Command {
 		Example: `  slidingttl dying "postgres:///app?table=sessions" --within 1h | kcat -P -b broker1 -t dying
   slidingttl dying sessions --within 30m --since sessions.told --config slidingttl.json   # each minute`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if content, err := os.ReadFile(file); file != "" && !errors.Is(err, fs.ErrNotExist) {
-				if err == nil {
-					err = json.Unmarshal(content, &last)
-				}
-				if err != nil {
+			if file != "" {
+				if err := readJSON(file, &last); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					return fmt.Errorf("%w: --since: %w", errUsage, err)
 				}
-			}
-			if file != "" {
 				o.Since = max(1, driver.Floor(last.Through)) // 1: the first run must leave none out either
 			}
 			err := over(a, c, work{uri: args[0], pace: &pace}, func(s *store) (*survey.DyingReport, error) {

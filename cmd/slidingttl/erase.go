@@ -591,8 +591,8 @@ func (e *eraser) archive(ctx context.Context, to *forgotten, what archive.Select
 	}
 	last := map[string]*archive.ForgetReport{} // by archive: what killed runs have forgotten
 	days := e.path + ".days"
-	if text, err := os.ReadFile(days); e.path != "" && err == nil && json.Unmarshal(text, &last) != nil {
-		clear(last) // a kill cut it short
+	if e.path != "" && readJSON(days, &last) != nil {
+		clear(last) // there is none, or a kill cut it short
 	}
 	o := archive.ForgetOptions{DryRun: !e.w.apply, Progress: e.days("forget"), Before: last[to.URI]}
 	if e.path != "" {

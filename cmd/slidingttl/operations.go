@@ -117,7 +117,7 @@ func (a *app) adopt() *cobra.Command {
 				if err != nil {
 					return nil, err
 				}
-				o.Undo = k.change
+				o.Undo = func(c upkeep.Change) error { return k.line(c) }
 				r, err := upkeep.Adopt(c.Context(), s.walked, p, &o)
 				return r, errors.Join(err, k.close())
 			})

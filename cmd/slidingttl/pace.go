@@ -134,14 +134,18 @@ func absent(path, instead string) error {
 // readCheckpoint reads the checkpoint to go on from.
 func readCheckpoint(path string) (*kept, error) {
 	var c kept
-	content, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(content, &c)
-	}
-	if err != nil {
+	if err := readJSON(path, &c); err != nil {
 		return nil, fmt.Errorf("%w: --checkpoint %s: %w", errUsage, path, err)
 	}
 	return &c, nil
+}
+
+func readJSON(path string, into any) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(content, into)
 }
 
 func (p *paceFlags) write(path string, c upkeep.Checkpoint) error {

@@ -117,6 +117,4 @@ func (k *keeper) line(v any) error {
 	return k.failed
 }
 
-func (k *keeper) change(c upkeep.Change) error { return k.line(c) }
-
 func (k *keeper) close() error { return errors.Join(k.f.Sync(), k.f.Close()) }
