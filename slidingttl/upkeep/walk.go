@@ -177,7 +177,10 @@ func (w *walk[R, S]) walk(ctx context.Context) error {
 
 // retry makes a last attempt at all records that are pending.
 func (w *walk[R, S]) retry(ctx context.Context) error {
-	pending := w.takePending()
+	var pending []record
+	for _, t := range w.totals() {
+		pending, t.pending = append(pending, t.pending...), nil
+	}
 	if len(pending) == 0 {
 		return nil
 	}
@@ -193,15 +196,13 @@ func (w *walk[R, S]) retry(ctx context.Context) error {
 	return causeOf(err)
 }
 
-// takePending removes and returns what is pending.
-func (w *walk[R, S]) takePending() (pending []record) {
+// totals returns the totals of all results, a segment's and the others'.
+func (w *walk[R, S]) totals() []*Totals {
+	all := []*Totals{S(&w.found).Sum()}
 	for i := range w.parts {
-		t := S(&w.parts[i]).Sum()
-		pending, t.pending = append(pending, t.pending...), nil
+		all = append(all, S(&w.parts[i]).Sum())
 	}
-	t := S(&w.found).Sum()
-	pending, t.pending = append(pending, t.pending...), nil
-	return pending
+	return all
 }
 
 // end calls finish, and counts what was left to it.
@@ -388,12 +389,8 @@ func (w *walk[R, S]) commit(i int, next driver.Cursor, found S) error {
 // progress returns the progress of w. The caller holds w.mu.
 func (w *walk[R, S]) progress() Progress {
 	now := Progress{Segments: len(w.segments), Elapsed: time.Since(w.began)}
-	add := func(t *Totals) {
+	for _, t := range w.totals() {
 		now.Records, now.Passed, now.Failed, now.Cost = now.Records+t.Records, now.Passed+t.Passed, now.Failed+t.Failed, now.Cost+t.Cost
-	}
-	add(S(&w.found).Sum())
-	for i := range w.parts {
-		add(S(&w.parts[i]).Sum())
 	}
 	if w.wrote != nil {
 		now.Writes = w.wrote()
