@@ -29,11 +29,11 @@ func (d *Driver[T]) Check(ctx context.Context, _ time.Duration) error {
 	if err != nil {
 		return err
 	}
-	errs := []error{d.checkRights(ctx)}
+	var errs []error
 	for _, n := range nodes {
 		errs = append(errs, d.checkNode(ctx, n))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, d.checkRights(ctx))...)
 }
 
 func (d *Driver[T]) checkNode(ctx context.Context, n node) error {
@@ -110,5 +110,5 @@ func checkMode(part string, info map[string]string) error {
 	if part != whole || cmp.Or(info["redis_mode"], info["server_mode"]) != "cluster" {
 		return nil
 	}
-	return &driver.InvalidError{Field: "client", Value: "a client of a single server", Rule: "must be a cluster's where the server belongs to one, or it sees a part of the records as all (IsClusterMode of go-redis, no ForceSingleClient of rueidis)"}
+	return &driver.InvalidError{Field: "client", Value: "one of a single server", Rule: "must be a cluster's where the server belongs to one, or it sees a part of the records as all (IsClusterMode of go-redis, no ForceSingleClient of rueidis)"}
 }

@@ -179,7 +179,7 @@ func TestSingleClientOfCluster(t *testing.T) {
 	ok(t, "Segments", err)
 	_, err = d.Scan(t.Context(), from[0], 10)
 	for call, err := range map[string]error{"Scan": err, "Check": d.Check(t.Context(), 0)} {
-		if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "client of a single server") {
+		if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "client is one of a single server") {
 			t.Errorf("%s by a client of one node: %v; want %v that names the client", call, err, driver.ErrInvalid)
 		}
 	}
