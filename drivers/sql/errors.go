@@ -67,19 +67,42 @@ func (e masked) Error() string { return e.text }
 
 func (e masked) Unwrap() error { return e.err }
 
+// unencoded returns the beginning of the error of a client that had no form in which to send an argument;
+// empty: another error. The rest may quote the argument, in a spelling of its own.
+func unencoded(err error) string {
+	text := err.Error()
+	for _, begins := range []string{"sql: converting argument ", "failed to encode args"} { // database/sql, pgx
+		if rest, ok := strings.CutPrefix(text, begins); ok {
+			place, _, _ := strings.Cut(rest, ":")
+			return begins + place
+		}
+	}
+	if strings.HasPrefix(text, "unable to encode ") { // pgx, simple_protocol
+		return "unable to encode an argument"
+	}
+	return ""
+}
+
+// uncoded is the verdict for an error that has no code of a database's.
+func uncoded(err error) verdict {
+	if err != nil && unencoded(err) != "" {
+		return impossible
+	}
+	return unknown
+}
+
 // hidden masks the keys, and parts of keys, in err's text.
 func hidden(err error, keys []rowKey) error {
 	was := err.Error()
 	text := was
+	if begins := unencoded(err); begins != "" {
+		return masked{begins, err}
+	}
 	for _, k := range keys {
 		text = mask(text, k.key)
 		for _, c := range k.columns {
-			if b, ok := c.([]byte); ok {
-				c = string(b)
-			}
-			if s, ok := c.(string); ok {
-				text = mask(text, s)
-			}
+			s, _, _ := sentText(c)
+			text = mask(text, s)
 		}
 	}
 	if text == was {

@@ -361,3 +361,66 @@ func killAll(ctx context.Context, db *stdsql.DB, list string) {
 		}
 	}
 }
+
+// TestUnsent: what the client cannot send was not written, and the error quotes no key.
+func TestUnsent(t *testing.T) {
+	type row struct{ N uint64 }
+	type odd struct{ N chan int }
+	test := func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		small := map[Dialect]string{PostgreSQL: "integer", MySQL: "BIGINT", SQLite: "INTEGER"}[dialect]
+		name := fmt.Sprintf("t%d", tables.Add(1))
+		mustExec(t, db, dialect, "CREATE TABLE "+name+" (id "+strings.TrimSuffix(dialects[dialect].types().key(defaultMaxKey), " NOT NULL")+" NOT NULL PRIMARY KEY, n "+small+", created_at BIGINT, expires_at BIGINT, sweep_at BIGINT NOT NULL DEFAULT 0, version BIGINT)")
+		const most uint64 = 1<<64 - 1
+		unsent := func(what string, err error) {
+			t.Helper()
+			if !errors.Is(err, driver.ErrInvalid) || errors.Is(err, driver.ErrAmbiguous) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		d, err := New(db, dialect, name, &Options[row]{Row: Row[row]{Columns: []string{"n"}, Fields: func(r *row) []any { return []any{&r.N} }}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = d.Insert(t.Context(), "a", row{most}, lasting(time.Hour), base)
+		unsent("Insert of a value", err)
+		was := d.mustInsert(t, "a", row{5}, lasting(time.Hour))
+		_, err = d.Replace(t.Context(), "a", row{most}, was, was.Life, base)
+		unsent("Replace", err)
+		o, err := New(db, dialect, name, &Options[odd]{Row: Row[odd]{Columns: []string{"n"}, Fields: func(o *odd) []any { return []any{&o.N} }}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = o.Insert(t.Context(), "b", odd{make(chan int)}, lasting(time.Hour), base)
+		unsent("Insert of a channel", err)
+		if dialect == MySQL { // which sends any key
+			return
+		}
+		mustExec(t, db, dialect, "CREATE TABLE "+name+"_n (id "+small+" PRIMARY KEY, value "+d.dialect.types().value+", created_at BIGINT, expires_at BIGINT, sweep_at BIGINT NOT NULL DEFAULT 0, version BIGINT)")
+		k, err := New(db, dialect, name+"_n", &Options[session]{Key: Key{Split: func(key string) ([]any, error) { return []any{most - 2 + uint64(len(key))}, nil }}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, call := range map[string]func() error{
+			"Get":    func() error { _, err := k.Get(t.Context(), "ab"); return err },
+			"Delete": func() error { return k.Delete(t.Context(), "ab") },
+		} {
+			err := call()
+			unsent(what, err)
+			if text := err.Error(); strings.Contains(text, "0xffff") || strings.Contains(text, fmt.Sprint(most)) {
+				t.Errorf("%s quotes the key: %s", what, text)
+			}
+		}
+	}
+	onAll(t, test)
+	client, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
+	for _, mode := range []string{"exec", "simple_protocol", "cache_describe"} {
+		t.Run("postgres "+mode, func(t *testing.T) {
+			db, err := stdsql.Open(client, dsn+" default_query_exec_mode="+mode)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = db.Close() }()
+			test(t, db, PostgreSQL)
+		})
+	}
+}

@@ -77,7 +77,7 @@ func (mysql) some(string, string) string { return "" }
 func (mysql) verdict(err error) verdict {
 	var server *gomysql.MySQLError
 	if !errors.As(err, &server) {
-		return unknown
+		return uncoded(err)
 	}
 	switch server.Number {
 	case 1213, 1020, 1206: // deadlock; record has changed since last read (MariaDB's innodb_snapshot_isolation); no room for locks

@@ -107,7 +107,7 @@ func (postgres) verdict(err error) verdict {
 		if errors.As(err, &broken) && broken.SafeToRetry() {
 			return unsent
 		}
-		return unknown
+		return uncoded(err)
 	}
 	switch state := server.SQLState(); {
 	case len(state) != 5:

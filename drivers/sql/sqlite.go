@@ -60,7 +60,7 @@ func (sqlite) some(key, take string) string        { return key + " IN (" + take
 func (sqlite) verdict(err error) verdict {
 	var coded interface{ Code() int }
 	if !errors.As(err, &coded) {
-		return unknown
+		return uncoded(err)
 	}
 	const noSuchThing, noRight, busy, readOnly, ioErr, tooBig, constraint, mismatch, notADatabase = 1, 3, 5, 8, 10, 18, 19, 20, 26
 	const uniqueConstraint, primaryKeyConstraint = 19 | 8<<8, 19 | 6<<8
