@@ -328,19 +328,27 @@ func TestOverdrawnBudgetIsTold(t *testing.T) {
 
 // Touches of records that have died do not fill the queue for those of others.
 func TestDeadRecordsLeaveTheQueue(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		d, under := newRemote[int](time.Millisecond)
-		loseShard(d)
-		s := open(t, d, session, &slidingttl.Options[int]{Queue: 100})
-		for i := range 100 {
-			plant(under, fmt.Sprint("lost ", i), time.Minute)
-			go func() { _ = s.Keep(t.Context(), fmt.Sprint("lost ", i)) }()
-		}
-		time.Sleep(3 * time.Minute)
-		if n := s.Stats().Pending; n > 50 {
-			t.Errorf("%d touches of records that are dead for two minutes are pending", n)
-		}
-	})
+	for _, budget := range []float64{0, 10} {
+		bubble(t, func(t *testing.T) {
+			d, under := newRemote[int](time.Millisecond)
+			loseShard(d)
+			s, err := slidingttl.New(d, session, &slidingttl.Options[int]{Queue: 100, Budget: budget})
+			must(t, err)
+			for i := range 100 {
+				left := time.Minute
+				if i < 20 {
+					left = 20 * time.Minute // these fail and rest all the time
+				}
+				plant(under, fmt.Sprint("lost ", i), left)
+				go func() { _ = s.Keep(t.Context(), fmt.Sprint("lost ", i)) }()
+			}
+			time.Sleep(3 * time.Minute)
+			if n := s.Stats().Pending; n > 50 {
+				t.Errorf("budget %v: %d touches are pending, of 20 records that live", budget, n)
+			}
+			_ = s.Close(t.Context()) // it gives up those of the living
+		})
+	}
 }
 
 // Touches of what has died meanwhile wait behind those of what can still die.
@@ -389,4 +397,31 @@ func TestDeadLetTheLivingGo(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A touch that others were let go before has its turn again once its record is read alive.
+func TestPassedTouchComesBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		fail := failTouches(d, func(key string) bool { return key == "k" })
+		fail(true)
+		s := open(t, d, session, &slidingttl.Options[int]{Budget: 10})
+		short := session
+		short.IdleGrace = time.Minute // as a process has that has an older policy still
+		others := open(t, over[int](under), short, nil)
+		for i := range 2000 {
+			key := fmt.Sprint(i)
+			plant(under, key, 25*time.Minute)
+			read(t, s, key)
+		}
+		plant(under, "k", 10*time.Second)
+		read(t, s, "k")
+		time.Sleep(5 * time.Second)
+		read(t, others, "k")
+		time.Sleep(20 * time.Second)
+		fail(false)
+		read(t, s, "k")
+		time.Sleep(time.Minute)
+		read(t, s, "k")
+	})
 }

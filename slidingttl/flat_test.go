@@ -1,7 +1,9 @@
 package slidingttl_test
 
 import (
+	"cmp"
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -78,48 +80,141 @@ func (p flatProfiles) Upsert(_ context.Context, id int, v profile) error {
 // one of that record is sent, whatever the deletion's answer.
 func TestDeletionEndsTheTouchesOfARow(t *testing.T) {
 	for how, during := range map[string]func(context.Context) error{
-		"slow":  func(ctx context.Context) error { return sleep(ctx, 2*time.Second) },
-		"hangs": hangs,
-		"fails": func(context.Context) error { return errDown },
+		"slow":                     func(ctx context.Context) error { return sleep(ctx, 2*time.Second) },
+		"hangs":                    hangs,
+		"fails":                    func(context.Context) error { return errDown },
+		"fails, no answer arrives": func(context.Context) error { return errDown },
 	} {
-		for _, lost := range []bool{false, true} {
-			bubble(t, func(t *testing.T) {
-				under := newFlat[profile]()
-				d := over[profile](under)
-				var troubled atomic.Bool
-				d.before = func(ctx context.Context, op, _ string) error {
-					if op == "touch" && troubled.Load() {
-						return during(ctx)
-					}
-					return nil
+		bubble(t, func(t *testing.T) {
+			under := newFlat[profile]()
+			d := over[profile](under)
+			lost := strings.HasSuffix(how, "no answer arrives")
+			var troubled atomic.Bool
+			d.before = func(ctx context.Context, op, _ string) error {
+				if op == "touch" && troubled.Load() {
+					return during(ctx)
 				}
-				d.after = func(op, _ string) {
-					if op == "delete" && lost {
-						time.Sleep(time.Minute)
-					}
+				return nil
+			}
+			d.after = func(op, _ string) {
+				if op == "delete" && lost {
+					time.Sleep(time.Minute)
 				}
-				_, w := wrapOver(t, d, flatProfiles{under}, nil, false)
-				must(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}))
-				time.Sleep(20 * time.Minute)
-				troubled.Store(true)
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-				_ = w.Upsert(ctx, 1, profile{Name: "ann"})
+			}
+			_, w := wrapOver(t, d, flatProfiles{under}, nil, false)
+			must(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}))
+			time.Sleep(20 * time.Minute)
+			troubled.Store(true)
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			_ = w.Upsert(ctx, 1, profile{Name: "ann"})
+			cancel()
+			if lost { // before the touch is tried again
+				ctx, cancel = context.WithTimeout(t.Context(), 500*time.Millisecond)
+				wantErr(t, w.Delete(ctx, 1), context.DeadlineExceeded)
 				cancel()
-				ctx, cancel = context.WithTimeout(t.Context(), 15*time.Second)
-				if err := w.Delete(ctx, 1); err != nil && !lost {
-					t.Error(err)
-				}
-				cancel()
-				troubled.Store(false)
-				reborn := instant(time.Now())
-				must(t, w.Upsert(t.Context(), 1, profile{Name: "bob"}))
-				time.Sleep(time.Minute)
-				if e := under.at(profileKey(1)); e.CreatedAt != reborn {
-					t.Errorf("touch %s, answer lost %t: created_at is %v before the save", how, lost, reborn.Sub(e.CreatedAt))
-				}
-			})
-		}
+			} else {
+				must(t, w.Delete(t.Context(), 1))
+			}
+			troubled.Store(false)
+			reborn := instant(time.Now())
+			must(t, w.Upsert(t.Context(), 1, profile{Name: "bob"}))
+			time.Sleep(time.Minute)
+			if e := under.at(profileKey(1)); e.CreatedAt != reborn {
+				t.Errorf("touch %s: created_at is %v before the save", how, reborn.Sub(e.CreatedAt))
+			}
+		})
 	}
+}
+
+// In a transaction a deletion waits for no touch, for which that one may wait, and none of the record is
+// sent again.
+func TestDeletionInATransaction(t *testing.T) {
+	for _, takes := range []time.Duration{0, 4500 * time.Millisecond} { // the touch fails after it, and meanwhile
+		bubble(t, func(t *testing.T) {
+			under := newFlat[profile]()
+			d := over[profile](under)
+			var troubled atomic.Bool
+			d.before = func(ctx context.Context, op, _ string) error {
+				switch {
+				case op == "delete":
+					return sleep(ctx, takes)
+				case op == "touch" && troubled.Load():
+					return cmp.Or(sleep(ctx, 2*time.Second), errDown)
+				}
+				return nil
+			}
+			_, w := wrapOver(t, d, flatProfiles{under}, nil, false)
+			must(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}))
+			time.Sleep(20 * time.Minute)
+			troubled.Store(true)
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			_ = w.Upsert(ctx, 1, profile{Name: "ann"})
+			cancel()
+			began := time.Now()
+			must(t, w.Delete(driver.WithUndo(t.Context()), 1))
+			if took := time.Since(began); took > takes+time.Second {
+				t.Errorf("it took %v", took)
+			}
+			troubled.Store(false)
+			reborn := instant(time.Now())
+			must(t, w.Upsert(t.Context(), 1, profile{Name: "bob"}))
+			time.Sleep(time.Minute)
+			if e := under.at(profileKey(1)); e.CreatedAt != reborn {
+				t.Errorf("a deletion of %v: created_at is %v before the save", takes, reborn.Sub(e.CreatedAt))
+			}
+		})
+	}
+}
+
+// A deletion waits for no touch of a record with created_at: no other one is taken for it.
+func TestDeletionBesideATouch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" {
+				return sleep(ctx, 5*time.Second)
+			}
+			return nil
+		}
+		s := open(t, d, session, nil)
+		plant(under, "k", time.Minute)
+		read(t, s, "k")
+		began := time.Now()
+		must(t, s.Delete(t.Context(), "k"))
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// A touch that finds its row deleted says nothing of the row saved meanwhile.
+func TestLostTouchOfARowIsItsOwn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		under := newFlat[profile]()
+		d := over[profile](under)
+		_, w := wrapOver(t, d, flatProfiles{under}, nil, false)
+		var slow atomic.Bool
+		d.after = func(op, _ string) {
+			if op == "touch" && slow.CompareAndSwap(true, false) {
+				time.Sleep(2 * time.Second)
+			}
+		}
+		must(t, flatProfiles{under}.Upsert(t.Context(), 1, profile{Name: "ann"}))
+		d.before = func(_ context.Context, op, _ string) error {
+			if op == "touch" && slow.Load() {
+				must(t, under.Delete(context.Background(), profileKey(1)))
+			}
+			return nil
+		}
+		slow.Store(true)
+		_, err := w.Get(t.Context(), 1)
+		must(t, err)
+		reborn := instant(time.Now())
+		must(t, w.Upsert(t.Context(), 1, profile{Name: "bob"}))
+		if e := under.at(profileKey(1)); e.CreatedAt < reborn {
+			t.Errorf("created_at is %v before the save", reborn.Sub(e.CreatedAt))
+		}
+	})
 }
 
 // A deletion that fails takes nothing off the record: its touch is still tried again.
@@ -141,6 +236,8 @@ func TestFailedDeletionEndsNoTouch(t *testing.T) {
 		}
 		wantErr(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}), errDown)
 		wantErr(t, w.Delete(t.Context(), 1), errDown)
+		_, err := w.Get(t.Context(), 1)
+		must(t, err)
 		down.Store(false)
 		time.Sleep(time.Minute)
 		if e := under.at(profileKey(1)); e.CreatedAt != born {
@@ -167,7 +264,7 @@ func TestLateDeletionEndsNoLaterTouch(t *testing.T) {
 		}
 		done := make(chan error)
 		go func() { done <- s.Delete(context.Background(), profileKey(1)) }()
-		time.Sleep(time.Second)
+		time.Sleep(500 * time.Millisecond)
 		reborn := instant(time.Now())
 		wantErr(t, w.Upsert(t.Context(), 1, profile{Name: "bob"}), errDown)
 		must(t, <-done)
@@ -313,6 +410,27 @@ func TestFailureOfWhatSeemsDead(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		if e := stored(t, under, "k"); e.ExpiresAt < promised {
 			t.Errorf("it dies %v before what its read promised", promised.Sub(e.ExpiresAt))
+		}
+	})
+}
+
+// A late touch of another program's row leaves the next one alone, which a later expiry tells from it.
+func TestLateTouchOfARowLeavesItsSuccessor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		under := newFlat[int]()
+		d := over[int](under)
+		fail := failTouches(d, all)
+		fail(true)
+		s := open(t, d, session, nil)
+		under.plant("k", 1, driver.Meta{})
+		read(t, s, "k")
+		time.Sleep(20 * time.Minute)
+		next := driver.Meta{Life: driver.Life{ExpiresAt: instant(time.Now().Add(2 * time.Hour))}}
+		under.plant("k", 2, next)
+		fail(false)
+		time.Sleep(time.Minute)
+		if e := under.at("k"); e.Meta != next {
+			t.Errorf("a row that nobody has read has %+v", e.Meta)
 		}
 	})
 }

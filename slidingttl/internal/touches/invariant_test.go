@@ -57,7 +57,7 @@ func (t *Touches) check() error {
 				return errors.New("a touch is of another slot")
 			case n.state == waiting && s.running == nil:
 				return errors.New("a touch waits for none that runs")
-			case n.state == queued && !(in(&t.ready, n) && in(&t.farthest, n) && t.ready.all[n.places[0]].key == int64(n.dies())):
+			case n.state == queued && !(in(&t.ready, n) && in(&t.farthest, n) && t.ready.all[n.places[0]].key == n.turn()):
 				return errors.New("a queued touch is not in its place")
 			case n.state == resting && !(in(&t.resting, n) && in(&t.farthest, n)):
 				return errors.New("a resting touch is not in its place")

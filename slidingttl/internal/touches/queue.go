@@ -40,12 +40,20 @@ func (t *Touches) enqueue(n *touch, s state) {
 	n.state, n.waited = s, true
 	t.farthest.push(n, -int64(n.dies()))
 	if s == queued {
-		t.ready.push(n, int64(n.dies()))
+		t.ready.push(n, n.turn())
 		n.recent = t.recent.PushFront(n)
 	} else {
 		t.resting.push(n, int64(n.wakes))
 	}
 	t.startPacing()
+}
+
+// turn orders queued touches: the one nearest to death first, and those that have been passed last.
+func (n *touch) turn() int64 {
+	if n.passed {
+		return math.MaxInt64
+	}
+	return int64(n.dies())
 }
 
 // unqueue takes n out of the queue, if it is there. It then waits.
@@ -65,14 +73,9 @@ func (t *Touches) unqueue(n *touch) {
 
 // reorder puts n in its place after its record's expiry has changed.
 func (t *Touches) reorder(n *touch) {
-	if n.passed && n.state == resting && n.dies() > t.now() {
-		t.unqueue(n)
-		n.passed = false
-		t.enqueue(n, queued)
-		return
-	}
+	n.passed = n.passed && n.dies() <= t.now()
 	if n.state == queued {
-		t.ready.fix(n, int64(n.dies()))
+		t.ready.fix(n, n.turn())
 	}
 	if n.state == queued || n.state == resting {
 		t.farthest.fix(n, -int64(n.dies()))
@@ -124,18 +127,22 @@ func (t *Touches) dispatch() {
 		try := full || stuck || t.pressure.Failing
 		n, rest := t.ready.first(), time.Duration(0)
 		another := t.pressure.goesToAnother(try)
+		var dead *touch
+		if n != nil && n.passed {
+			n, dead = nil, n
+		}
 		if n != nil && another {
 			n = t.another(try)
 		} else if r := t.resting.first(); r != nil {
 			left := r.wakes - t.restClock()
-			if r.passed {
-				left = 0
-			}
-			woken := n != nil && left <= 0 && !r.passed && !t.pressure.Failing
+			woken := n != nil && left <= 0 && !t.pressure.Failing
 			blameless := r.wakesAll || r.landings < t.pressure.back // it failed before the store recovered
 			if n == nil || woken && t.limits.mayRetry() && (blameless || t.limits.firsts >= retryShare-1) {
 				n, rest = r, left
 			}
+		}
+		if dead != nil && (n == nil || rest > 0) {
+			n, rest = dead, 0
 		}
 		if n == nil {
 			return
@@ -146,8 +153,8 @@ func (t *Touches) dispatch() {
 				return
 			}
 			t.unqueue(n) // it has nothing to lose: those that have go first
-			n.passed, n.wakes = true, math.MaxInt64
-			t.enqueue(n, resting)
+			n.passed = true
+			t.enqueue(n, queued)
 			continue
 		}
 		wait := time.Duration(0)

@@ -40,7 +40,7 @@ type touch struct {
 	wakesAll  bool                                       // its landing ends all rests
 	doomed    bool                                       // its record has no created_at, and is being deleted
 	deleted   bool                                       // or was, while it ran
-	passed    bool                                       // its record died: it rests until no other touch is pending
+	passed    bool                                       // its record died, and the others go first
 	urgent    int                                        // callers that wait for it until it ends
 }
 
@@ -143,7 +143,7 @@ func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bo
 // Carried returns the life that a touch, which has not ended, of the record m is to put back; zero: none.
 func (t *Touches) Carried(key string, m driver.Meta) (l driver.Life) {
 	t.unborn(key, func(n *touch) {
-		if n.Was == m && n.Before.CreatedAt != 0 && !n.doomed {
+		if n.Was == m && n.Before.CreatedAt != 0 {
 			l = n.Before
 		}
 	})
