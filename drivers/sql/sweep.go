@@ -21,7 +21,7 @@ type SweepOptions struct {
 	// do not run at once. Zero: 1 min.
 	Every time.Duration
 
-	// Batch is the most rows in one transaction. Zero: 1000. At most 10,000. One call of Bury gets
+	// Batch is the most rows in one transaction. Zero: 1000. At most 10,000, and 4096 if the key has several columns. One call of Bury gets
 	// values of about 16 MiB at most: the last one is always whole.
 	Batch int
 
@@ -49,6 +49,7 @@ const (
 	defaultEvery = time.Minute
 	defaultBatch = 1000
 	maxBatch     = 10000
+	maxTuples    = 4096     // beyond, PostgreSQL's max_stack_depth or SQLite's limit on arguments ends the statement
 	buryBytes    = 16 << 20 // in each of two transactions
 )
 
@@ -86,6 +87,9 @@ type Sweeper struct {
 // Sweeper returns a sweeper of the table. opts may be nil; it is copied.
 func (t *table) Sweeper(opts *SweepOptions) (*Sweeper, error) {
 	o, err := driver.Given(opts).validate()
+	if err == nil && len(t.key.Columns) > 1 && o.Batch > maxTuples {
+		err = &driver.InvalidError{Field: "SweepOptions.Batch", Value: fmt.Sprint(o.Batch), Rule: fmt.Sprintf("must be at most %d with a key of several columns", maxTuples)}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -322,6 +322,16 @@ func TestSweeperRuns(t *testing.T) {
 }
 
 func TestSweepOptions(t *testing.T) {
+	split := &Options[session]{Key: Key{Columns: []string{"tenant", "id"}, Split: func(string) ([]any, error) { return []any{"", ""}, nil }, Join: func([]string) string { return "" }}}
+	for batch, good := range map[int]bool{maxTuples: true, maxTuples + 1: false} {
+		d, err := New(sqltest.DB(t, sqltest.SQLite), SQLite, "t", split)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Sweeper(&SweepOptions{Batch: batch}); (err == nil) != good || err != nil && !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("a batch of %d with a key of two columns: %v", batch, err)
+		}
+	}
 	d, err := New[session](new(stdsql.DB), SQLite, "t", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -464,6 +474,40 @@ func TestSweepBytes(t *testing.T) {
 		s.bytes = 100
 		if err := s.Sweep(t.Context()); err != nil || buried.Load() != 20 || most.Load() != 2 || d.rows(t) != 0 {
 			t.Errorf("%v, %d were buried, %d at once, %d rows are left; want 20, 2 and none", err, buried.Load(), most.Load(), d.rows(t))
+		}
+	})
+}
+
+// TestSweepLargestBatch: the largest batch of keys of several columns is one statement that each database takes.
+func TestSweepLargestBatch(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		for _, n := range []int{2, 4} {
+			name := fmt.Sprintf("t%d", tables.Add(1))
+			names := []string{"k0", "k1", "k2", "k3"}[:n]
+			key := strings.TrimSuffix(dialects[dialect].types().key(40), " NOT NULL") + " NOT NULL"
+			mustExec(t, db, dialect, "CREATE TABLE "+name+" ("+strings.Join(names, " "+key+", ")+" "+key+", value "+dialects[dialect].types().value+", created_at BIGINT, expires_at BIGINT, sweep_at BIGINT NOT NULL DEFAULT 0, version BIGINT, PRIMARY KEY ("+strings.Join(names, ", ")+"))")
+			mustExec(t, db, dialect, "CREATE INDEX "+name+"_s ON "+name+" (sweep_at)")
+			d, err := New(db, dialect, name, &Options[session]{Key: Key{Columns: names,
+				Split: func(k string) (all []any, err error) {
+					for _, part := range strings.Split(k, "/") {
+						all = append(all, part)
+					}
+					return all, nil
+				}, Join: func(c []string) string { return strings.Join(c, "/") }}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 5 {
+				rows := make([]string, 1000)
+				for j := range rows {
+					rows[j] = fmt.Sprintf("('%d'%s, '{}', 1, 1)", i*1000+j, strings.Repeat(", 'x'", n-1))
+				}
+				mustExec(t, db, dialect, "INSERT INTO "+name+" ("+strings.Join(names, ", ")+", value, created_at, expires_at) VALUES "+strings.Join(rows, ", "))
+			}
+			s := d.mustSweeper(t, SweepOptions{Batch: maxTuples, Bury: func(context.Context, *stdsql.Tx, []driver.Dead) error { return nil }})
+			if err := s.Sweep(t.Context()); err != nil || d.rows(t) != 0 {
+				t.Errorf("%d columns: %v, %d rows are left", n, err, d.rows(t))
+			}
 		}
 	})
 }
