@@ -22,7 +22,7 @@ var (
 	_ driver.BatchGetter[int] = (*Driver[int])(nil)
 	_ driver.Upserter[int]    = (*Driver[int])(nil)
 	_ driver.Latest[int]      = (*Driver[int])(nil)
-	_ driver.Remover     = (*Driver[int])(nil)
+	_ driver.Remover          = (*Driver[int])(nil)
 	_ driver.Scanner          = (*Driver[int])(nil)
 	_ driver.RawReader        = (*Driver[int])(nil)
 	_ driver.Checker          = (*Driver[int])(nil)
