@@ -199,8 +199,6 @@ func (mysql) keyKind(c columnType) keyKind {
 		return keyKind{form: uuidText}
 	case "tinyint", "smallint", "mediumint", "int", "bigint":
 		return keyKind{form: wholeNumber}
-	case "date":
-		return keyKind{form: typed}
 	}
 	return keyKind{}
 }
