@@ -425,3 +425,49 @@ func TestPassedTouchComesBack(t *testing.T) {
 		read(t, s, "k")
 	})
 }
+
+// Touches of the dead are the first that a full queue sheds.
+func TestQueueFullOfTheDead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		var touches, reads atomic.Bool // whether they fail
+		touches.Store(true)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if reads.Load() {
+				return hangs(ctx)
+			} else if op == "touch" && touches.Load() {
+				return errDown
+			}
+			return nil
+		}
+		s := open(t, d, session, &slidingttl.Options[int]{Budget: 10, Queue: 1000})
+		for i := range 600 {
+			left := time.Hour
+			if i >= 100 {
+				left = 30 * time.Second
+			}
+			plant(under, fmt.Sprint("dead ", i), left)
+			read(t, s, fmt.Sprint("dead ", i))
+		}
+		reads.Store(true)
+		time.Sleep(time.Minute)
+		reads.Store(false)
+		touches.Store(false)
+		const living = 15 * 160
+		for i := range living {
+			plant(under, fmt.Sprint(i), 10*time.Minute)
+			read(t, s, fmt.Sprint(i))
+			time.Sleep(time.Second / 15)
+		}
+		time.Sleep(12 * time.Minute)
+		lost := 0
+		for i := range living {
+			if _, err := s.Peek(t.Context(), fmt.Sprint(i)); err != nil {
+				lost++
+			}
+		}
+		if lost > 0 {
+			t.Errorf("%d of %d records died", lost, living)
+		}
+	})
+}

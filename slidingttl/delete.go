@@ -1,6 +1,7 @@
 package slidingttl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -12,12 +13,15 @@ import (
 // Reads until then may still see a record that it deletes.
 const undoTime = time.Minute
 
-// deleting returns what a call by ctx that ends the life of key's record does at its end.
-func (s *Store[T]) deleting(ctx context.Context, key string, err *error) (end func()) {
-	ended := s.touches.Deleting(ctx, key)
+// deleting prepares a call by ctx that ends the life of key's record, and returns what it does at its end with
+// its error. If that is an error already, the call ends with it. gone tells which errors leave open that it is gone.
+func (s *Store[T]) deleting(ctx context.Context, key string, err *error, gone func(error) bool) (end func()) {
+	after := s.touches.Deleting(ctx, key)
 	deleted := s.memo.Deleting(key)
+	*err = cmp.Or(ctx.Err(), s.touches.Closed())
+	unsent := *err != nil
 	return func() {
-		ended(*err != nil && !errors.Is(*err, ErrAmbiguous) && ctx.Err() == nil)
+		after(!unsent && (*err == nil || ctx.Err() != nil || gone(*err)))
 		switch {
 		case s.memo != nil && driver.MayUndo(ctx):
 			time.AfterFunc(undoTime, deleted)
@@ -29,11 +33,17 @@ func (s *Store[T]) deleting(ctx context.Context, key string, err *error) (end fu
 	}
 }
 
-// Delete removes the record under key. An absent key is no error. A touch under way of a record without
-// created_at is waited for.
+// mayBeGone reports whether a deletion that ended with err may have taken effect, or another one has.
+func mayBeGone(err error) bool { return errors.Is(err, ErrAmbiguous) || errors.Is(err, ErrNotFound) }
+
+// Delete removes the record under key. An absent key is no error. A touch under way of a record with neither
+// created_at nor version is waited for, at most Options.TouchTimeout.
 func (s *Store[T]) Delete(ctx context.Context, key string) error {
 	return s.callKey(ctx, opDelete, key, func() (err error) {
-		defer s.deleting(ctx, key, &err)()
+		defer s.deleting(ctx, key, &err, mayBeGone)()
+		if err != nil {
+			return err
+		}
 		return s.driver.Delete(ctx, key)
 	})
 }
@@ -44,7 +54,10 @@ func (s *Store[T]) Delete(ctx context.Context, key string) error {
 // versions change with a touch, the record was touched.
 func (s *Store[T]) DeleteEntry(ctx context.Context, key string, e Entry[T]) error {
 	return s.callKey(ctx, opDelete, key, func() (err error) {
-		defer s.deleting(ctx, key, &err)()
+		defer s.deleting(ctx, key, &err, mayBeGone)()
+		if err != nil {
+			return err
+		}
 		_, err = s.retryAfterTouch(e.Meta, func(was driver.Meta) (driver.Meta, error) {
 			return was, driver.Remove(s.planned(ctx), s.driver, key, was, driver.Floor(s.clock.Now()))
 		})
@@ -80,7 +93,10 @@ func (s *Store[T]) retryAfterTouch(was driver.Meta, write func(was driver.Meta) 
 // ErrNotFound: absent or dead. ErrConflict: too many others wrote the record meanwhile.
 func (s *Store[T]) Retire(ctx context.Context, key string) error {
 	return s.callKey(ctx, opRetire, key, func() (err error) {
-		defer s.deleting(ctx, key, &err)()
+		defer s.deleting(ctx, key, &err, mayBeGone)()
+		if err != nil {
+			return err
+		}
 		for range writeAttempts {
 			r := readResult[T]{op: opRetire}
 			err := s.read(ctx, s.latest, key, &r)

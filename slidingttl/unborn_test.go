@@ -211,10 +211,11 @@ func TestSaveAgainWhileItsTouchRuns(t *testing.T) {
 // Where a record has no version a late touch could not tell it from the next one: a deletion ends it.
 func TestDeleteEndsTouchesOfTheUnborn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		d, under := newRemote[profile](time.Millisecond)
+		under := newFlat[profile]()
+		d := over[profile](under)
 		fail := failTouches(d, all)
 		fail(true)
-		s, w := wrapOver(t, d, profiles{under}, nil, false)
+		s, w := wrapOver(t, d, flatProfiles{under}, nil, false)
 		for _, end := range []func() error{
 			func() error { return w.Delete(t.Context(), 1) },
 			func() error { return s.Delete(t.Context(), profileKey(1)) },

@@ -188,13 +188,18 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 // It calls the repository's Delete(ctx, K) error if there is one, else the driver's.
 func (w *Wrapped[K, V, T]) Delete(ctx context.Context, id K) error {
 	return w.call(ctx, opDelete, id, func(key string) (err error) {
-		defer w.s.deleting(ctx, key, &err)()
-		if r, ok := w.repo.(interface {
+		r, own := w.repo.(interface {
 			Delete(ctx context.Context, id K) error
-		}); ok {
+		})
+		defer w.s.deleting(ctx, key, &err, func(err error) bool { return own || mayBeGone(err) })()
+		switch {
+		case err != nil:
+			return wrap(ctx, opDelete, err)
+		case own:
 			return r.Delete(ctx, id)
+		default:
+			return wrap(ctx, opDelete, w.s.driver.Delete(ctx, key))
 		}
-		return wrap(ctx, opDelete, w.s.driver.Delete(ctx, key))
 	})
 }
 

@@ -98,14 +98,14 @@ func (o *Outcome) serves(a *Access) bool {
 	switch {
 	case o.result == none:
 		return false
-	case o.lost(): // what has no created_at now may be the next record
-		return o.Was == a.Was && a.Was.CreatedAt != 0
+	case o.lost():
+		return o.Was == a.Was && !anyRecord(a.Was)
 	case o.Err != nil:
 		return sameLife(o.Was, a.Was)
 	case o.Meta.CreatedAt != a.Was.CreatedAt && a.Was.CreatedAt != 0:
 		return false
 	}
-	return (o.Was == a.Was || o.Replaced == a.Was) && a.keeps(o.Meta) && !a.lowers()
+	return (o.Was == a.Was || o.Replaced == a.Was) && a.keeps(o.Meta) && a.Rules.Alive(o.Meta.Life, a.At) && !a.lowers()
 }
 
 // sameLife reports whether a and b are of one life. Of records without created_at only the version
@@ -113,3 +113,6 @@ func (o *Outcome) serves(a *Access) bool {
 func sameLife(a, b driver.Meta) bool {
 	return a.CreatedAt == b.CreatedAt && (a.CreatedAt != 0 || a.Version == b.Version)
 }
+
+// anyRecord reports whether m tells its record from no other one.
+func anyRecord(m driver.Meta) bool { return m.CreatedAt == 0 && m.Version == 0 }

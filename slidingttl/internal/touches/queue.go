@@ -29,7 +29,7 @@ const (
 func (t *Touches) enqueue(n *touch, s state) {
 	if t.farthest.Len() >= t.Queue {
 		shed := t.farthest.first()
-		if shed == nil || shed.dies() <= n.dies() {
+		if shed == nil || shed.turn() <= n.turn() {
 			shed = n
 		}
 		t.end(shed, Outcome{Err: ErrShed, result: Shed})
@@ -38,7 +38,7 @@ func (t *Touches) enqueue(n *touch, s state) {
 		}
 	}
 	n.state, n.waited = s, true
-	t.farthest.push(n, -int64(n.dies()))
+	t.farthest.push(n, -n.turn())
 	if s == queued {
 		t.ready.push(n, n.turn())
 		n.recent = t.recent.PushFront(n)
@@ -78,7 +78,7 @@ func (t *Touches) reorder(n *touch) {
 		t.ready.fix(n, n.turn())
 	}
 	if n.state == queued || n.state == resting {
-		t.farthest.fix(n, -int64(n.dies()))
+		t.farthest.fix(n, -n.turn())
 	}
 }
 

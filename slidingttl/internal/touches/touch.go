@@ -38,8 +38,9 @@ type touch struct {
 	probe     bool                                       // it tests a failing store for Close or Flush
 	late      bool                                       // it has run longer than reads wait
 	wakesAll  bool                                       // its landing ends all rests
-	doomed    bool                                       // its record has no created_at, and is being deleted
-	deleted   bool                                       // or was, while it ran
+	held      int                                        // calls that are deleting its record, which the next one looks like
+	deleted   bool                                       // one of them did while it ran
+	again     *touch                                     // what was added after its failure
 	passed    bool                                       // its record died, and the others go first
 	urgent    int                                        // callers that wait for it until it ends
 }
@@ -97,7 +98,7 @@ func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bo
 	if s := t.keys[a.Key]; s != nil {
 		busy = s.running
 		for _, p := range s.pending {
-			if sameLife(p.Was, a.Was) {
+			if sameLife(p.Was, a.Was) && p.held == 0 {
 				n = p
 			}
 		}
@@ -105,11 +106,7 @@ func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bo
 	if n != nil {
 		a.Key = n.Key // the caller's may be part of a long string
 		t.count(ctx, a, Outcome{result: Shared}, time.Time{})
-		if n.doomed { // the record that this one read may be the next
-			n.Access, n.came, n.doomed = *a, time.Now(), false
-		} else {
-			n.merge(*a)
-		}
+		n.merge(*a)
 		t.reorder(n)
 		if n.state == queued {
 			t.recent.MoveToFront(n.recent)
@@ -142,64 +139,74 @@ func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bo
 
 // Carried returns the life that a touch, which has not ended, of the record m is to put back; zero: none.
 func (t *Touches) Carried(key string, m driver.Meta) (l driver.Life) {
-	t.unborn(key, func(n *touch) {
+	t.lock()
+	defer t.unlock()
+	for _, n := range t.of(key) {
 		if n.Was == m && n.Before.CreatedAt != 0 {
 			l = n.Before
 		}
-	})
+	}
 	return l
 }
 
-// Deleting is called before key's record is deleted, for the touches of one without created_at: they could not tell the
-// next record from it. It waits for the one that runs until ctx ends, but in a transaction, for which that one may wait.
-// deleted ends those that had come before, unless the deletion failed.
-func (t *Touches) Deleting(ctx context.Context, key string) (deleted func(failed bool)) {
-	for {
-		n := t.unborn(key, func(n *touch) { n.doomed = true })
-		if n == nil || driver.MayUndo(ctx) || ctx.Err() != nil || t.Closed() != nil {
-			break
-		}
-		select {
-		case <-n.done:
-		case <-ctx.Done():
-		case <-t.stop.Done():
-		}
-	}
-	return func(failed bool) {
-		t.unborn(key, func(n *touch) {
-			switch {
-			case failed:
-				n.doomed = false
-			case n.doomed && n.state == running:
-				n.deleted = true
-			case n.doomed:
-				t.end(n, Outcome{Was: n.Was, Err: ErrGone, result: Lost})
-			}
-		})
-	}
-}
-
-// unborn calls f for the touches of key's record without created_at, and returns the one that runs.
-func (t *Touches) unborn(key string, f func(*touch)) (runs *touch) {
-	t.lock()
-	defer t.unlock()
+// of returns the touches of key that have not ended.
+func (t *Touches) of(key string) []*touch {
 	s := t.keys[key]
 	if s == nil {
 		return nil
 	}
-	all := slices.Clone(s.pending)
-	if s.running != nil {
-		all = append(all, s.running)
+	if s.running == nil {
+		return slices.Clone(s.pending)
 	}
-	for _, n := range all {
-		if n.Was.CreatedAt == 0 && n.readTouch == nil {
-			if n.state == running {
-				runs = n
+	return append(slices.Clone(s.pending), s.running)
+}
+
+// Deleting is called before key's record is deleted, for the touches that could not tell the next record from it. It
+// keeps those that are pending from being sent, and waits for the one that runs: until ctx ends, at most Timeout, and
+// not in a transaction, for which that one may wait. after ends them if the record may be gone, or lets them go on.
+func (t *Touches) Deleting(ctx context.Context, key string) (after func(gone bool)) {
+	t.lock()
+	var held []*touch
+	var done chan struct{}
+	for _, n := range t.of(key) {
+		if anyRecord(n.Was) && n.readTouch == nil {
+			if held, n.held = append(held, n), n.held+1; n.state == running {
+				done = n.done
 			}
-			f(n)
+			t.unqueue(n)
 		}
 	}
-	return runs
+	t.unlock()
+	if done != nil && !driver.MayUndo(ctx) {
+		timer := time.NewTimer(t.Timeout)
+		defer timer.Stop()
+		select {
+		case <-done:
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-t.stop.Done():
+		}
+	}
+	return func(gone bool) {
+		t.lock()
+		defer t.unlock()
+		for _, n := range held {
+			if n.again != nil {
+				n = n.again
+			}
+			n.held--
+			switch {
+			case t.halted || n.state == ended:
+			case n.state == running:
+				n.deleted = n.deleted || gone
+			case gone:
+				t.end(n, Outcome{Was: n.Was, Err: ErrGone, result: Lost})
+			case n.held == 0:
+				t.enqueue(n, queued)
+			}
+		}
+		t.dispatch()
+	}
 }
 
 // start begins the pending touch n.
@@ -276,13 +283,14 @@ func (t *Touches) landed(n *touch, o Outcome) {
 			o.Err = errGivenUp
 		}
 	}
-	if n.deleted && o.failed() {
-		o = Outcome{Was: n.Was, Err: ErrGone, result: Lost, tried: o.tried}
-	}
 	if n.near {
 		t.pressure.nearEnded(!o.failed())
 	}
-	if o.failed() && !t.Strict {
+	failed := o.failed()
+	if failed && n.deleted {
+		o = Outcome{Was: n.Was, Err: ErrGone, result: Lost, tried: o.tried}
+	}
+	if failed && !t.Strict {
 		if !n.try {
 			t.limits.grow(-1)
 		}
@@ -319,7 +327,8 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	if o.again {
 		t.Tally.Add(tally.Retried)
 		again = t.add(&n.Access)
-		again.fails, again.landings, again.waited, again.readFirst, again.doomed = n.fails+1, n.landings, n.waited, true, n.doomed
+		again.fails, again.landings, again.waited, again.readFirst = n.fails+1, n.landings, n.waited, true
+		n.again, again.held = again, n.held
 		if n.landings < t.pressure.back {
 			again.fails = 1 // the store has recovered since
 		}
@@ -330,7 +339,7 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	}
 	for _, p := range slices.Clone(s.pending) {
 		switch {
-		case p == again:
+		case p == again || p.held > 0:
 		case again != nil && sameLife(p.Was, again.Was):
 			again.merge(p.Access)
 			t.end(p, shared)
@@ -348,10 +357,10 @@ func (t *Touches) landed(n *touch, o Outcome) {
 			p.readFirst = true // its access may have read a later expiry than this touch wrote
 		}
 	}
-	if again != nil {
+	if again != nil && again.held == 0 {
 		t.rest(again)
 	}
-	if i := slices.IndexFunc(s.pending, func(p *touch) bool { return p.state == waiting }); i >= 0 {
+	if i := slices.IndexFunc(s.pending, func(p *touch) bool { return p.state == waiting && p.held == 0 }); i >= 0 {
 		t.start(s.pending[i])
 	}
 	if refused {

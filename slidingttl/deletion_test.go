@@ -1,0 +1,249 @@
+package slidingttl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// row is a row of a wrapped repository whose saves wipe its life, and whose touches do as told.
+type row struct {
+	*slidingttl.Wrapped[int, profile, profile]
+	s     *slidingttl.Store[profile]
+	d     *remote[profile]
+	under *flat[profile]
+	touch atomic.Pointer[func(context.Context) error]
+
+	before time.Duration // how long a deletion takes to have effect
+}
+
+func (r *row) touches(f func(context.Context) error) { r.touch.Store(&f) }
+
+func (r *row) created() driver.Instant { return r.under.at(profileKey(1)).CreatedAt }
+
+// newRow returns a row saved once, 20 minutes ago, over a repository that repo makes.
+func newRow(t *testing.T, repo func(flatProfiles) slidingttl.Repository[int, profile]) *row {
+	t.Helper()
+	r := &row{under: newFlat[profile]()}
+	r.d = over[profile](r.under)
+	r.touches(func(context.Context) error { return nil })
+	r.d.before = func(ctx context.Context, op, _ string) error {
+		switch op {
+		case "touch":
+			return (*r.touch.Load())(ctx)
+		case "delete":
+			return sleep(ctx, r.before)
+		}
+		return nil
+	}
+	s, err := slidingttl.New[profile](r.d, session, nil)
+	must(t, err)
+	if repo == nil {
+		repo = func(p flatProfiles) slidingttl.Repository[int, profile] { return p }
+	}
+	r.s = s
+	r.Wrapped, err = slidingttl.Wrap(repo(flatProfiles{r.under}), s, profileKey, nil)
+	must(t, err)
+	must(t, r.Upsert(t.Context(), 1, profile{Name: "ann"}))
+	time.Sleep(20 * time.Minute)
+	return r
+}
+
+// saveAgain saves the row after what has ended its life, and checks that this begins one.
+func (r *row) saveAgain(t *testing.T, after string) {
+	t.Helper()
+	r.touches(func(context.Context) error { return nil })
+	reborn := instant(time.Now())
+	must(t, r.Upsert(t.Context(), 1, profile{Name: "bob"}))
+	time.Sleep(time.Minute)
+	if c := r.created(); c != reborn {
+		t.Errorf("after %s created_at is %v before the save", after, reborn.Sub(c))
+	}
+}
+
+func refused(context.Context) error { return errDown }
+
+// A deletion that finds another one done, or is refused beside it, leaves no touch to the next record.
+func TestTwoDeletions(t *testing.T) {
+	for _, how := range []string{"retire", "delete entry", "delete refused"} {
+		bubble(t, func(t *testing.T) {
+			r := newRow(t, nil)
+			r.touches(refused)
+			wantErr(t, r.Upsert(t.Context(), 1, profile{Name: "ann"}), errDown)
+			e, err := r.s.Peek(t.Context(), profileKey(1))
+			must(t, err)
+			r.d.after = func(op, _ string) {
+				if op == "delete" {
+					time.Sleep(50 * time.Millisecond)
+				}
+			}
+			done := make(chan error)
+			go func() { done <- r.s.Delete(context.Background(), profileKey(1)) }()
+			time.Sleep(10 * time.Millisecond)
+			r.touches(func(context.Context) error { return nil })
+			switch how {
+			case "retire":
+				wantErr(t, r.s.Retire(t.Context(), profileKey(1)), slidingttl.ErrNotFound)
+			case "delete entry":
+				wantErr(t, r.s.DeleteEntry(t.Context(), profileKey(1), e), slidingttl.ErrNotFound)
+			default:
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				wantErr(t, r.Delete(ctx, 1), context.Canceled)
+			}
+			must(t, <-done)
+			r.saveAgain(t, how)
+			must(t, r.s.Close(t.Context()))
+		})
+	}
+}
+
+// A touch whose turn comes during a deletion is not sent.
+func TestTouchWhoseTurnComesDuringADeletion(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRow(t, nil)
+		r.before = 50 * time.Millisecond
+		r.touches(refused)
+		wantErr(t, r.Upsert(t.Context(), 1, profile{Name: "ann"}), errDown)
+		time.Sleep(990 * time.Millisecond)
+		r.touches(func(ctx context.Context) error { return sleep(ctx, 2*time.Second) })
+		must(t, r.Delete(t.Context(), 1))
+		r.saveAgain(t, "a deletion")
+		must(t, r.s.Close(t.Context()))
+	})
+}
+
+// A deletion whose context ends as it waits for a touch is not sent, and takes nothing off the row.
+func TestDeletionThatIsNotSent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRow(t, nil)
+		born := r.created()
+		r.touches(hangs)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		wantErr(t, r.Upsert(ctx, 1, profile{Name: "ann"}), context.DeadlineExceeded)
+		ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		wantErr(t, r.Delete(ctx, 1), context.DeadlineExceeded)
+		if r.d.count("delete") != 0 {
+			t.Error("it was sent")
+		}
+		r.touches(func(context.Context) error { return nil })
+		time.Sleep(time.Minute)
+		if c := r.created(); c != born {
+			t.Errorf("created_at has moved by %v", c.Sub(born))
+		}
+		must(t, r.s.Close(t.Context()))
+	})
+}
+
+// A deletion waits no longer than TouchTimeout, even for a touch that heeds no context.
+func TestDeletionBesideADeafTouch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRow(t, nil)
+		free := make(chan struct{})
+		r.touches(func(context.Context) error { <-free; return nil })
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_ = r.Upsert(ctx, 1, profile{Name: "ann"})
+		began := time.Now()
+		must(t, r.Delete(t.Context(), 1))
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("it took %v", took)
+		}
+		close(free)
+		must(t, r.s.Close(t.Context()))
+	})
+}
+
+// deleter is a repository with a Delete of its own.
+type deleter struct {
+	flatProfiles
+	answer func() error
+}
+
+func (d deleter) Delete(_ context.Context, id int) error {
+	d.mu.Lock()
+	delete(d.records, profileKey(id))
+	d.mu.Unlock()
+	return d.answer()
+}
+
+// What a repository's Delete answers does not tell whether the row is there.
+func TestRepositorysDeleteEndsTouches(t *testing.T) {
+	for _, answer := range []error{nil, errNoProfile, errors.New("connection reset by peer")} {
+		bubble(t, func(t *testing.T) {
+			r := newRow(t, func(p flatProfiles) slidingttl.Repository[int, profile] {
+				return deleter{p, func() error { return answer }}
+			})
+			r.touches(refused)
+			wantErr(t, r.Upsert(t.Context(), 1, profile{Name: "ann"}), errDown)
+			if err := r.Delete(t.Context(), 1); err != answer {
+				t.Error(err)
+			}
+			r.saveAgain(t, fmt.Sprint(answer))
+			must(t, r.s.Close(t.Context()))
+		})
+	}
+}
+
+// A deletion that waits for a touch is not sent once Close has returned.
+func TestDeletionAfterClose(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var closed, late atomic.Bool
+		r := newRow(t, func(p flatProfiles) slidingttl.Repository[int, profile] {
+			return deleter{p, func() error { late.Store(closed.Load()); return nil }}
+		})
+		r.touches(func(context.Context) error { time.Sleep(4 * time.Second); return nil })
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_ = r.Upsert(ctx, 1, profile{Name: "ann"})
+		done := make(chan error)
+		go func() { done <- r.Delete(context.Background(), 1) }()
+		time.Sleep(10 * time.Millisecond)
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_ = r.s.Close(ctx)
+		closed.Store(true)
+		wantErr(t, <-done, slidingttl.ErrClosed)
+		if late.Load() {
+			t.Error("it was sent after Close")
+		}
+		time.Sleep(5 * time.Second)
+	})
+}
+
+// Touches that fail after their rows were deleted are failures of the store.
+func TestTouchesOfDeletedRowsOpenTheBreaker(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		under := newFlat[int]()
+		d := over[int](under)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" {
+				return hangs(ctx)
+			}
+			return nil
+		}
+		s, err := slidingttl.New[int](d, session, nil)
+		must(t, err)
+		for i := range 200 {
+			key := fmt.Sprint(i)
+			under.plant(key, 1, driver.Meta{})
+			read(t, s, key)
+			must(t, s.Delete(driver.WithUndo(t.Context()), key))
+			time.Sleep(100 * time.Millisecond)
+		}
+		if !s.Stats().BreakerOpen {
+			t.Error("the breaker is closed, and no touch has landed")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_ = s.Close(ctx)
+	})
+}
