@@ -43,7 +43,7 @@ func (d *core) updateLife(ctx context.Context, f *attempts, k primaryKey, c cond
 
 // touchApart is Touch of a record whose life stands apart.
 func (d *core) touchApart(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	_, err := d.moveLife(ctx, f, k, was, life, 0, now)
+	err := d.moveLife(ctx, f, k, was, life, 0, now)
 	var moved *movedError
 	if errors.As(err, &moved) {
 		var m doubtMark
@@ -100,65 +100,64 @@ func (d *core) adopt(ctx context.Context, f *attempts, k primaryKey, s stored, w
 	return versionUnless(err, version), err
 }
 
-// moveLife gives the record was the expiry of life, and returns its generation. next is the version
-// that an overwrite is about to write, zero for a touch. In the usual case it makes one request, which
-// only sees the life item.
-func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, next driver.Version, now driver.Instant) (generation, error) {
+// moveLife gives the record was the expiry of life. next is the version that an overwrite is about to
+// write, zero for a touch. In the usual case it makes one request, which only sees the life item.
+func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, next driver.Version, now driver.Instant) error {
 	at, version := life.ExpiresAt.RoundUp(time.Second), next
 	if next == 0 {
 		version = was.Version
 	}
 	var l lifeItem
 	var refusal error
-	if g := generationOf(was.Version); was.Alive(now) && was.Version&foreignVersion == 0 {
-		item, err := d.moveUnseen(ctx, f, k, was, life, next, g)
+	if was.Alive(now) && was.Version&foreignVersion == 0 && versionOf(was.Version) != nil {
+		item, err := d.moveUnseen(ctx, f, k, was, life, next)
 		if err == nil {
-			return g, nil
+			return nil
 		}
 		if _, refused := refused(err); !refused {
-			return 0, f.Failed(ctx, failed(err))
+			return f.Failed(ctx, failed(err))
 		}
 		refusal = err
 		if l, err = d.readLife(item); err != nil {
-			return 0, err
+			return err
 		}
 	} else {
 		var err error
 		if l, err = d.lifeOf(ctx, k); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	for range maxSends {
 		named := l.generation != 0 && l.CreatedAt == was.CreatedAt && l.version == plain(versionOf(was.Version))
 		switch {
 		case f.Unsure() && l.CreatedAt == was.CreatedAt && l.ExpiresAt == at && l.version == plain(versionOf(version)) && !l.ended:
-			return l.generation, nil // it landed, or another writer did the same
+			return nil // it landed, or another writer did the same
 		case named && !d.doubtful(&l) && (l.ended || !l.Alive(now)):
-			return 0, f.Refused(ctx, kit.Gone, driver.Meta{}, nil, refusal)
+			return f.Refused(ctx, kit.Gone, driver.Meta{}, nil, refusal)
 		case named && !d.doubtful(&l) && l.ExpiresAt != was.ExpiresAt:
-			return 0, f.Refused(ctx, kit.InTheWay, driver.Meta{Life: l.Life, Version: was.Version}, nil, refusal)
+			return f.Refused(ctx, kit.InTheWay, driver.Meta{Life: l.Life, Version: was.Version}, nil, refusal)
 		}
 		item, s, err := d.valueAfter(ctx, k, l)
 		switch {
 		case err != nil:
-			return 0, f.Failed(ctx, err)
+			return f.Failed(ctx, err)
 		case len(item) == 0 || s.odd == nil && s.dead(now):
-			return 0, f.Refused(ctx, kit.Gone, driver.Meta{}, nil, refusal)
+			return f.Refused(ctx, kit.Gone, driver.Meta{}, nil, refusal)
 		case s.odd != nil:
-			return 0, f.Refused(ctx, kit.Unreadable, s.Meta, s.odd, refusal)
+			return f.Refused(ctx, kit.Unreadable, s.Meta, s.odd, refusal)
 		case s.Meta != was || s.generation == 0:
-			return 0, f.Refused(ctx, kit.InTheWay, s.Meta, nil, refusal)
+			return f.Refused(ctx, kit.InTheWay, s.Meta, nil, refusal)
 		}
 		announced := l.of(&s) && l.version != plain(versionOf(s.Version)) && d.recent(l.announced)
 		if d.moving(&l) || announced && (next != 0 && l.before != 0 || next == 0 && at < was.ExpiresAt) {
-			return 0, &movedError{s, d.moving(&l)}
+			return &movedError{s, d.moving(&l)}
 		}
 		if s.heldUntil < life.ExpiresAt.Add(d.opts.Retain) {
 			if held, err := d.holdLonger(ctx, f, k, &s, life); err != nil {
-				return 0, f.Failed(ctx, failed(err))
+				return f.Failed(ctx, failed(err))
 			} else if !held {
 				if l, err = d.lifeOf(ctx, k); err != nil {
-					return 0, f.Failed(ctx, err)
+					return f.Failed(ctx, err)
 				}
 				continue
 			}
@@ -184,27 +183,36 @@ func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driv
 			"#c = " + c.set(":c", text(s.CreatedAt.Time().Format(kit.RFC3339Milli))),
 			"#e = " + c.set(":e", seconds(max(l.ttl, d.lifeTTL(held)))),
 		}
+		var remove []string
 		if !stays {
-			set = append(set, "#v = "+c.set(":v", versionOf(version)))
+			c.name(version, &set, &remove)
 		}
 		set = append(set, l.succeeds(&c, &s)...)
-		var remove []string
 		if l.doubt != 0 && !d.doubtful(&l) {
 			remove = append(remove, "#d")
 		}
 		found, err := d.updateLife(ctx, f, k, c, updateOf(set, remove))
 		if err == nil {
-			return s.generation, nil
+			return nil
 		}
 		if _, refused := refused(err); !refused {
-			return 0, f.Failed(ctx, failed(err))
+			return f.Failed(ctx, failed(err))
 		}
 		refusal = err
 		if l, err = d.readLife(found); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return 0, f.Refused(ctx, kit.InTheWay, was, nil, refusal)
+	return f.Refused(ctx, kit.InTheWay, was, nil, refusal)
+}
+
+// name adds to an update of a life item that it names the version of a value, which may have none.
+func (c *condition) name(v driver.Version, set, remove *[]string) {
+	if version := versionOf(v); version != nil {
+		*set = append(*set, "#v = "+c.set(":v", version))
+	} else {
+		*remove = append(*remove, "#v")
+	}
 }
 
 // announcing is the time of an announcement that is made now.
@@ -215,14 +223,13 @@ func (d *core) announcing() types.AttributeValue {
 // moveUnseen moves the life of was without a look at the value's item. That is safe if the life item
 // has exactly that life, or if there is none: the end of a generation leaves a mark there. Where it is
 // known how long the value's item is held, or about to be, the life item is held longer.
-func (d *core) moveUnseen(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, next driver.Version, g generation) (map[string]types.AttributeValue, error) {
+func (d *core) moveUnseen(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, next driver.Version) (map[string]types.AttributeValue, error) {
 	var c condition
 	at := life.ExpiresAt.RoundUp(time.Second)
 	needed := at.Add(d.opts.Retain)
 	held := d.holdUntil(driver.Life{CreatedAt: was.CreatedAt})
 	known := was.Version&heldLong != 0 && needed <= held
 	c.text = "#x.#at = " + c.set(":is_e", seconds(was.ExpiresAt)) +
-		" AND #x.#g = " + c.set(":g", number(strconv.FormatUint(uint64(g), 10))) +
 		" AND #c = " + c.set(":c", text(was.CreatedAt.Time().Format(kit.RFC3339Milli))) +
 		" AND #v = " + c.set(":is_v", versionOf(was.Version)) +
 		" AND #x.#ttl >= " + c.set(":needed", seconds(needed)) +
@@ -237,7 +244,7 @@ func (d *core) moveUnseen(ctx context.Context, f *attempts, k primaryKey, was dr
 	var set, remove []string
 	if known {
 		c.text = "attribute_not_exists(#k) OR " + c.text
-		x := apartMap(at, held, g)
+		x := apartMap(at, held, generationOf(was.Version))
 		if next != 0 {
 			x.Value[lifeAnnounced] = d.announcing()
 			if at < was.ExpiresAt {
@@ -317,7 +324,7 @@ func (d *core) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.
 	}
 	var l lifeItem
 	var err error
-	if was.Alive(now) {
+	if was.Alive(now) && versionOf(was.Version) != nil {
 		var c condition
 		c.text = "attribute_not_exists(#k) OR #x.#at = " + c.set(":is_e", seconds(was.ExpiresAt)) +
 			" AND #c = " + c.set(":c", text(was.CreatedAt.Time().Format(kit.RFC3339Milli))) +
@@ -414,9 +421,10 @@ func (d *core) end(ctx context.Context, k primaryKey, s *stored) (bool, error) {
 	set := append(l.succeeds(&c, s),
 		"#x = "+c.set(":x", x),
 		"#c = "+c.set(":c", text(s.CreatedAt.Time().Format(kit.RFC3339Milli))),
-		"#v = "+c.set(":v", versionOf(s.Version)),
 		"#e = "+c.set(":e", seconds(max(l.ttl, d.lifeTTL(s.heldUntil)))))
-	found, err := d.updateLife(ctx, &f, k, c, updateOf(set, nil))
+	var remove []string
+	c.name(s.Version, &set, &remove)
+	found, err := d.updateLife(ctx, &f, k, c, updateOf(set, remove))
 	if err == nil {
 		return true, nil
 	}
@@ -456,7 +464,7 @@ func (d *Driver[T]) replaceApart(ctx context.Context, f *attempts, key string, v
 	is, atValue, m := was, false, doubtMark{}
 	if same {
 		var moved *movedError
-		switch _, err = d.moveLife(ctx, f, k, was, life, version, now); {
+		switch err = d.moveLife(ctx, f, k, was, life, version, now); {
 		case errors.As(err, &moved):
 			if put, version, err = d.put(key, v, life, d.format(was, life), 0); err != nil {
 				return 0, err

@@ -16,6 +16,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -76,10 +78,15 @@ const (
 	remove
 	removeEntry
 	retire
-	kinds
+	kinds      // the rest is for menus that name it
+	foreign    // another program writes the value, with a version of its own
+	bare       // another program writes the value, and removes the version
+	insertLong // to a later expiry than accesses promise
 )
 
-var kindNames = [kinds]string{"Get", "StaleGet", "GetTouch", "Insert", "Upsert", "UpsertKnown", "Update", "Shorten", "Touch", "Lower", "Delete", "Remove", "Retire"}
+var kindNames = [...]string{"Get", "StaleGet", "GetTouch", "Insert", "Upsert", "UpsertKnown", "Update", "Shorten", "Touch", "Lower", "Delete", "Remove", "Retire", "", "Foreign", "Bare", "InsertLong"}
+
+const long = 6 // ticks that insertLong promises
 
 // known is what a process remembers of a record.
 type known struct {
@@ -442,7 +449,30 @@ func play(d *Driver[attrs], op call) ending {
 			return ending{v: gaveUp} // another record is there, or none: the core reads again
 		}
 		return t
-	case insert:
+	case foreign, bare:
+		update, condition := "SET #val = :val, #v = :v", "attribute_exists(#k)"
+		values := attrs{":val": number(fmt.Sprint(op.id)), ":v": number(fmt.Sprint(70 + op.id))}
+		if op.kind == bare { // not twice: nobody could tell the two values apart
+			update, condition = "SET #val = :val REMOVE #v", "attribute_exists(#v)"
+			delete(values, ":v")
+		}
+		_, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: aws.String(toyValues), Key: attrs{"pk": text(toyKey)}, UpdateExpression: &update, ConditionExpression: &condition,
+			ExpressionAttributeNames: map[string]string{"#k": "pk", "#val": "val", "#v": versionName}, ExpressionAttributeValues: values,
+		})
+		switch _, refusal := refused(err); {
+		case errors.Is(err, errLostAnswer):
+			return ending{v: unclear}
+		case refusal && op.kind == foreign:
+			return ending{v: none}
+		case err != nil:
+			return ending{v: gaveUp}
+		}
+		return ending{v: done}
+	case insert, insertLong:
+		if op.kind == insertLong {
+			fresh.ExpiresAt = instant(op.now + long)
+		}
 		version, err := d.Insert(ctx, toyKey, valueOf(op.id), fresh, now)
 		var met *driver.ConflictError
 		switch {
@@ -658,6 +688,16 @@ func allowed(a abstract, o pending, t int8) (all []effect) {
 			all = append(all, effect{a, ending{v: done, c: a.c, e: a.e, m: known{gen: a.gen}}})
 		}
 		if stale {
+			add(a, none)
+		}
+	case foreign, bare:
+		if a.exists {
+			n := a
+			n.val = o.id
+			add(n, done)
+		}
+		if dead {
+			add(a, done)
 			add(a, none)
 		}
 	case remove:
@@ -954,7 +994,7 @@ func (x *explorer) advance(s state, p int, push func(state, string)) (violation 
 		}
 		for _, k := range menu {
 			remembers := k == touch || k == removeEntry || k == lower || k == upsertKnown
-			if remembers && is.memory.meta == (driver.Meta{}) {
+			if remembers && is.memory.meta == (driver.Meta{}) || k == bare && is.calls > 0 { // whoever removes it twice hides a write
 				continue
 			}
 			for _, lifeFirst := range []bool{false, true} {
@@ -1110,6 +1150,9 @@ var starts = []start{
 		items[0] = 0
 		return abstract{true, 1, 1, 3, 1}, born(x, items, 1)
 	}},
+	{"live for long", 1, func(x *explorer, items *[2]int) (abstract, known) {
+		return abstract{true, 1, 1, 1 + long, 1}, x.run(items, call{kind: insertLong, id: 1, now: 1, distinct: x.distinct}).m
+	}},
 	{"in the value", 1, func(x *explorer, items *[2]int) (abstract, known) {
 		x.drivers[0].opts.LifeInValue = true
 		defer func() {
@@ -1128,9 +1171,9 @@ func schedules(t testing.TB, s settings, from string, broken ...func(*explorer))
 			continue
 		}
 		// A life that changes its table draws its generation anew, and so may one that two overwrites shorten,
-		// or a touch beside one.
-		s := s
-		s.distinct = s.distinct || s.mixed || b.name == "in the value" || slices.Contains(slices.Concat(s.menu, s.menus[0], s.menus[1]), shorten)
+		// or a touch beside one. Another program's version has none.
+		s, menus := s, slices.Concat(s.menu, s.menus[0], s.menus[1])
+		s.distinct = s.distinct || s.mixed || b.name == "in the value" || slices.ContainsFunc(menus, func(k kind) bool { return k == shorten || k == foreign || k == bare })
 		x := newExplorer(t, s)
 		for _, b := range broken {
 			b(x)
@@ -1186,6 +1229,9 @@ var gateParts = []part{
 	{"two deletions at once, then a touch", settings{calls: 2, hold: 3, menus: [2][]kind{{remove, lower}, {removeEntry}}}, "live, touched"},
 	{"a life that moves after an old one", settings{calls: 2, hold: 3, mixed: true, menus: [2][]kind{{lower, get}, {update}}}, "after an old life"},
 	{"a short hold", settings{calls: 2, ticks: 2, hold: 1, menu: []kind{get, keep}}, "live, never touched"},
+	{"another program's versions", settings{calls: 2, hold: 3, menus: [2][]kind{{touch, update, removeEntry, retire}, {foreign, bare, get}}}, "live, touched"},
+	{"another program's version, a fault", settings{calls: 2, faults: 1, refuses: true, hold: 3, menus: [2][]kind{{update, keep}, {bare, keep}}}, "live, never touched"},
+	{"another program's version of a dead record", settings{calls: 2, ticks: 2, hold: 3, menus: [2][]kind{{bare, get}, {insert, touch}}}, "dying, touched"},
 }
 
 var nightParts []part

@@ -109,6 +109,11 @@ func (c *toyClient) BatchGetItem(_ context.Context, in *dynamodb.BatchGetItemInp
 
 // write makes one conditional write.
 func (c *toyClient) write(ctx context.Context, table string, condition *string, names map[string]string, values attrs, set func(attrs) attrs, opts []func(*dynamodb.Options)) (was attrs, err error) {
+	for name, v := range values { // DynamoDB refuses it
+		if v == nil {
+			panic("no value for " + name)
+		}
+	}
 	holds := func(attrs) bool { return true }
 	if condition != nil {
 		holds = conditionOf(*condition, names, values)
