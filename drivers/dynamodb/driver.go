@@ -31,7 +31,7 @@ var (
 	_ driver.BatchGetter[int] = (*Driver[int])(nil)
 	_ driver.Upserter[int]    = (*Driver[int])(nil)
 	_ driver.Latest[int]      = (*Driver[int])(nil)
-	_ driver.Remover     = (*Driver[int])(nil)
+	_ driver.Remover          = (*Driver[int])(nil)
 	_ driver.Checker          = (*Driver[int])(nil)
 )
 
@@ -56,7 +56,7 @@ func New[T any](client Client, table string, opts *Options) (*Driver[T], error) 
 	d := &Driver[T]{core{client: client, table: table, opts: o, clock: time.Now, draw: kit.NewVersion, doubtLasts: doubtLasts, lifeLasts: lifeLasts, names: map[string]string{
 		"#k": o.PartitionKey.Name, "#e": o.Expiry, "#c": o.CreatedAt, "#v": o.Version,
 		"#x": o.RetainedExpiry, "#at": retainedAt, "#ttl": retainedTTL,
-		"#g": retainedGeneration, "#o": lifeEnded, "#p": lifeBefore, "#n": lifeAnnounced, "#d": doubtName, "#b": formerName,
+		"#g": retainedGeneration, "#o": lifeEnded, "#n": lifeAnnounced, "#d": doubtName, "#b": formerName,
 	}}}
 	if d.triesKeys, err = d.checkValue(); err != nil {
 		return nil, err

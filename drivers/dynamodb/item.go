@@ -49,7 +49,7 @@ func (d *core) read(item map[string]types.AttributeValue) stored {
 const (
 	formatShift                   = 59
 	formatBits     driver.Version = 3 << formatShift
-	heldLong       driver.Version = 1 << 61 // the life is apart, and held until Options.Hold after created_at
+	heldAsUsual    driver.Version = 1 << 61 // the life is apart, and held until exactly Options.Hold after created_at
 	apartBit       driver.Version = 1 << 62 // the life may be in Options.LifeTable
 	foreignVersion driver.Version = 1 << 63
 	anyVersion     driver.Version = 1<<formatShift - 1

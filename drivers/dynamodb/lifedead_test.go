@@ -2,6 +2,7 @@ package dynamodb
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,7 +107,11 @@ func TestLifeTableDeletedAlive(t *testing.T) {
 		opts := apartly()
 		opts.Deletes = deletes
 		tbl := open[session](t, opts)
-		_, image := tbl.touchedForAnHour(t, "k", session{})
+		m, image := tbl.touchedForAnHour(t, "k", session{})
+		large := session{User: strings.Repeat("x", 401<<10)} // an overwrite that is refused leaves no trace
+		if _, err := tbl.Replace(t.Context(), "k", large, m, lasting(10*time.Minute), base); !errors.Is(err, driver.ErrInvalid) {
+			t.Fatal(err)
+		}
 		if err := tbl.Delete(t.Context(), "k"); err != nil {
 			t.Fatal(err)
 		}

@@ -246,8 +246,19 @@ func TestLifeTableUnreadableGeneration(t *testing.T) {
 
 // Delete heals a life item that cannot be read: the key's next record can be.
 func TestLifeTableDeleteHeals(t *testing.T) {
-	tbl := open[session](t, apartly())
-	tbl.touchedForAnHour(t, "k", session{})
+	hour := driver.Floor(time.Now()).RoundUp(time.Second).Add(-time.Hour)
+	for _, born := range []driver.Instant{base, hour} {
+		deleteHeals(t, born)
+	}
+}
+
+func deleteHeals(t *testing.T, born driver.Instant) {
+	tbl, now := open[session](t, apartly()), born.Add(time.Hour)
+	lasting := func(ttl time.Duration) driver.Life {
+		return driver.Life{CreatedAt: born, ExpiresAt: now.Add(ttl)}
+	}
+	m := tbl.mustInsert(t, "k", session{}, lasting(time.Minute), now)
+	tbl.mustTouch(t, "k", m, lasting(time.Hour), now)
 	broken := tbl.lifeItemOf(t, "k")
 	broken["created_at"] = text("yesterday")
 	if _, err := tbl.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &tbl.opts.LifeTable, Item: broken}); err != nil {
@@ -256,9 +267,9 @@ func TestLifeTableDeleteHeals(t *testing.T) {
 	if err := tbl.Delete(t.Context(), "k"); err != nil {
 		t.Fatal(err)
 	}
-	m := tbl.mustInsert(t, "k", session{}, lasting(time.Minute), base)
+	m = tbl.mustInsert(t, "k", session{}, lasting(time.Minute), now)
 	tbl.wantMeta(t, "the next record", "k", m)
-	m = tbl.mustTouch(t, "k", m, lasting(time.Hour), base)
+	m = tbl.mustTouch(t, "k", m, lasting(time.Hour), now)
 	if e := tbl.mustGet(t, "k"); e.Life != m.Life {
 		t.Errorf("touched, it reads as %+v", e.Life)
 	}

@@ -43,7 +43,6 @@ func TestLifeItemUnreadable(t *testing.T) {
 		"generation of zero":     inMap(retainedGeneration, number("0")),
 		"no generation":          inMap(retainedGeneration, nil),
 		"ended":                  inMap(lifeEnded, text("today")),
-		"the expiry before":      inMap(lifeBefore, text("today")),
 		"announced":              inMap(lifeAnnounced, text("today")),
 		"doubt":                  {doubtName: text("none")},
 		"doubt of another type":  {doubtName: null},

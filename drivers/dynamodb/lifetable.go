@@ -32,16 +32,15 @@ import (
 //   - Who deletes a value's item, or takes its generation away, first sets doubt in the life item. A
 //     touch that finds it reads the value's item too. A doubt lasts longer than any call, and its life
 //     item longer than the doubt.
-//   - Who moves a life from the life item to the value's item sets such a doubt too, marked. A touch that
-//     finds it writes the value's item, with another generation and version: one of the two writes fails.
-//     The mark goes when its time has passed, or by who set it: a doubt set over it has it as well.
+//   - Who moves a life to the value's item, with another generation or none, sets such a doubt too, marked.
+//     A touch or overwrite that finds it does the same: one of the two writes of the value fails. Who set
+//     the mark takes it back, with the new generation's life in its place, unless it has been set again
+//     meanwhile: a doubt set over it has it as well. Else it goes when its time has passed.
 //   - Who begins a new life over a dead record first ends the old one's life item, for good.
 //   - An overwrite first announces its expiry and version in the life item, then writes the value. In
-//     between the life item names a version that does not exist, and touches read the value's item. A
-//     later expiry counts at once. An earlier one counts for the announced version alone, and beside
-//     it the life item has the one before, so that an overwrite which is refused ends no life.
-//     Another overwrite that finds such a one takes the generation away, and so does a touch that lowers
-//     the expiry beside any announcement: it sets the marked doubt, and one of the two writes fails.
+//     between the life item names a version that does not exist, and touches read the value's item. The
+//     expiry counts at once. One with an earlier expiry moves the life to the value's item instead: if it
+//     is refused, it has ended no life. So does a touch that lowers the expiry beside an announcement.
 //   - The value's item is held until after the expiry in the life item, and the life item for longer
 //     than the value's item. So no late deletion brings back an older expiry.
 //   - A read that gets a life item of a later generation than the value's reads both again, in order.
@@ -62,7 +61,6 @@ func generationOf(v driver.Version) generation {
 const (
 	retainedGeneration = "generation"       // in RetainedExpiry: the generation
 	lifeEnded          = "ended"            // in a life item's RetainedExpiry: a new life is about to begin; when this one expired
-	lifeBefore         = "before"           // there: the expiry of other versions than the life item's, if it is later
 	lifeAnnounced      = "announced"        // there: the system's time at which an overwrite announced the version, in microseconds
 	doubtName          = "slidingttl_doubt" // in a life item: the value's item may have been deleted
 
@@ -84,9 +82,8 @@ type lifeItem struct {
 	heldUntil driver.Instant // of the value's item, when it was last read
 	ttl       driver.Instant // of this item
 	ended     bool
-	before    driver.Instant // the expiry while the value's item has another version; zero: the same
-	announced uint64         // when an overwrite announced version; zero: no overwrite did
-	doubt     uint64         // twice the time in microseconds from newDoubt, and 1 if moving
+	announced uint64 // when an overwrite announced version; zero: no overwrite did
+	doubt     uint64 // twice the time in microseconds from newDoubt, and 1 if moving
 }
 
 // readLife parses a life item. Whoever took one that cannot be read for none would take its record for
@@ -124,7 +121,7 @@ func (l *lifeItem) parse(o *Options) (err error) {
 	}
 	g := m.Value[retainedGeneration]
 	l.generation, l.version = generation(positive(g)), plain(l.item[o.Version])
-	var errs [6]error
+	var errs [5]error
 	l.CreatedAt, _, errs[0] = parseCreated(o.CreatedAt, l.item[o.CreatedAt])
 	l.ExpiresAt, errs[1] = parseExpiry(retainedAt, m.Value[retainedAt])
 	l.heldUntil, errs[2] = parseExpiry(retainedTTL, m.Value[retainedTTL])
@@ -132,8 +129,7 @@ func (l *lifeItem) parse(o *Options) (err error) {
 	if expired, l.ended = m.Value[lifeEnded]; l.ended {
 		l.ExpiresAt, errs[3] = parseExpiry(lifeEnded, expired)
 	}
-	l.before, errs[4] = parseExpiry(lifeBefore, m.Value[lifeBefore])
-	errs[5] = instant(&l.announced, lifeAnnounced, m.Value)
+	errs[4] = instant(&l.announced, lifeAnnounced, m.Value)
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
@@ -202,8 +198,8 @@ func (d *core) readApart(s *stored) error {
 	}
 	s.generation = generation(g)
 	s.Version |= apartBit
-	if s.Version&foreignVersion == 0 && generationOf(s.Version) == s.generation && s.heldUntil >= d.holdUntil(driver.Life{CreatedAt: s.CreatedAt}) {
-		s.Version |= heldLong
+	if s.Version&foreignVersion == 0 && generationOf(s.Version) == s.generation && s.heldUntil == d.holdUntil(driver.Life{CreatedAt: s.CreatedAt}) {
+		s.Version |= heldAsUsual
 	}
 	return nil
 }
@@ -215,12 +211,7 @@ func (d *core) unseen(rule string) error {
 
 // with sets the life of s to that in l, if l has it.
 func (s *stored) with(l lifeItem) {
-	s.life = l
-	switch {
-	case !l.of(s):
-	case l.before != 0 && l.version != plain(versionOf(s.Version)):
-		s.ExpiresAt = l.before
-	default:
+	if s.life = l; l.of(s) {
 		s.ExpiresAt = l.ExpiresAt
 	}
 }
@@ -258,7 +249,10 @@ func (d *core) writesApart(l driver.Life) bool {
 func (d *core) bornApart(l driver.Life, g generation, v driver.Version) (ttl types.AttributeValue, beside *types.AttributeValueMemberM, version driver.Version) {
 	held := d.holdUntil(l)
 	beside = apartMap(l.ExpiresAt.RoundUp(time.Second), held, g)
-	return seconds(held), beside, v | apartBit | heldLong
+	if v |= apartBit; held == d.holdUntil(driver.Life{CreatedAt: l.CreatedAt}) {
+		v |= heldAsUsual
+	}
+	return seconds(held), beside, v
 }
 
 func apartMap(at, ttl driver.Instant, g generation) *types.AttributeValueMemberM {
@@ -417,7 +411,7 @@ func (d *core) heldAfter(s stored) driver.Instant {
 	return 0
 }
 
-// current completes s, an item that a write has met, by its life.
+// current completes s, an item that a write has met, by its life. ErrNotFound: it has gone since.
 func (d *core) current(ctx context.Context, k primaryKey, s stored) (stored, error) {
 	if s.generation == 0 {
 		return s, nil
@@ -427,7 +421,10 @@ func (d *core) current(ctx context.Context, k primaryKey, s stored) (stored, err
 		return s, err
 	}
 	if l.exists() && !l.of(&s) && !d.older(&l, &s) {
-		_, s, err = d.valueAfter(ctx, k, l)
+		item, s, err := d.valueAfter(ctx, k, l)
+		if err == nil && len(item) == 0 {
+			err = driver.ErrNotFound
+		}
 		return s, err
 	}
 	s.with(l)

@@ -328,11 +328,11 @@ func TestLifeTableHoldsLonger(t *testing.T) {
 			t.Errorf("%v: DynamoDB may delete the item at %v; it expires at %v and is retained for an hour", ttl, held.Time(), m.ExpiresAt.Time())
 		}
 	}
-	version, err := tbl.Replace(t.Context(), "k", session{User: "two"}, m, lasting(time.Minute), base)
+	version, err := tbl.Replace(t.Context(), "k", session{User: "two"}, m, m.Life, base)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tbl.wantMeta(t, "an earlier expiry", "k", driver.Meta{Life: lasting(time.Minute), Version: version})
+	tbl.wantMeta(t, "overwritten", "k", driver.Meta{Life: m.Life, Version: version})
 	if held, _ := parseExpiry("ttl", tbl.raw(t, "k")["ttl"]); held < base.Add(2*time.Hour) {
 		t.Errorf("an overwrite moved ttl back to %v", held.Time())
 	}

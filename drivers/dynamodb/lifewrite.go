@@ -44,61 +44,21 @@ func (d *core) updateLife(ctx context.Context, f *attempts, k primaryKey, c cond
 // touchApart is Touch of a record whose life stands apart.
 func (d *core) touchApart(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
 	err := d.moveLife(ctx, f, k, was, life, 0, now)
-	var moved *movedError
-	if errors.As(err, &moved) {
-		var m doubtMark
-		if !moved.marked {
-			if m, err = d.doubt(ctx, f, k, was, true, now); err != nil {
-				return 0, err
-			}
-		}
-		version, err := d.adopt(ctx, f, k, moved.met, was, life, now)
-		if err != nil && m.id != 0 {
-			d.undoubt(ctx, f, k, m)
-		}
-		return version, err
+	if errors.Is(err, errMoving) {
+		return d.touchValue(ctx, f, k, was, life, formatOf(was.Version), now)
 	}
 	if err != nil {
 		return 0, err
 	}
-	if d.holdUntil(life) > d.holdUntil(driver.Life{CreatedAt: life.CreatedAt}) && was.Version&foreignVersion == 0 {
-		return was.Version | heldLong, nil // the value's item is held longer now
+	if d.holdUntil(life) > d.holdUntil(driver.Life{CreatedAt: life.CreatedAt}) {
+		return was.Version &^ heldAsUsual, nil // the value's item is held longer now
 	}
 	return was.Version, nil
 }
 
-// movedError says that a life item must not be written now, because another process is about to move
-// the life to the value's item, which is met. Without marked it is about to write another version. An
-// overwrite takes the generation away then if the life item gives that version an earlier expiry, and a
-// touch if it lowers the expiry, which that version must not get.
-type movedError struct {
-	met    stored
-	marked bool
-}
-
-func (e *movedError) Error() string { return "the life moves to the value's item" }
-
-// adopt writes the life of s, whose item may be of another generation or of none, to the value's item,
-// with another generation.
-func (d *core) adopt(ctx context.Context, f *attempts, k primaryKey, s stored, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	version := d.drawGeneration()
-	ttl, beside, next := d.bornApart(life, generationOf(version), version)
-	version = marked(next, formatOf(was.Version))
-	err := d.conditional(ctx, f, k, func(found *stored) error {
-		if found == nil {
-			found = &s
-		}
-		c := over(found, was, now)
-		set := []string{"#e = " + c.set(":e", ttl), "#x = " + c.set(":x", beside), "#v = " + c.set(":v", versionOf(version))}
-		return d.update(ctx, k, c, updateOf(set, nil), f.follow)
-	}, func(found stored) kit.Verdict {
-		if found.Version == version {
-			return kit.Landed
-		}
-		return found.still(was, now)
-	})
-	return versionUnless(err, version), err
-}
+// errMoving says that a life item must not be written now: another process may be about to move the life
+// to the value's item, or to write a version that must not get a lower expiry.
+var errMoving = errors.New("the life moves to the value's item")
 
 // moveLife gives the record was the expiry of life. next is the version that an overwrite is about to
 // write, zero for a touch. In the usual case it makes one request, which only sees the life item.
@@ -149,8 +109,8 @@ func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driv
 			return f.Refused(ctx, kit.InTheWay, s.Meta, nil, refusal)
 		}
 		announced := l.of(&s) && l.version != plain(versionOf(s.Version)) && d.recent(l.announced)
-		if d.moving(&l) || announced && (next != 0 && l.before != 0 || next == 0 && at < was.ExpiresAt) {
-			return &movedError{s, d.moving(&l)}
+		if d.moving(&l) || announced && next == 0 && at < was.ExpiresAt {
+			return errMoving
 		}
 		if s.heldUntil < life.ExpiresAt.Add(d.opts.Retain) {
 			if held, err := d.holdLonger(ctx, f, k, &s, life); err != nil {
@@ -169,14 +129,8 @@ func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driv
 		case next != 0:
 			held = max(held, d.holdUntil(life))
 			x.Value[lifeAnnounced] = d.announcing()
-			if at < was.ExpiresAt {
-				x.Value[lifeBefore] = seconds(was.ExpiresAt)
-			}
 		case stays:
 			x.Value[lifeAnnounced] = number(strconv.FormatUint(l.announced, 10))
-			if l.before != 0 { // the announced version does not get at
-				x.Value[retainedAt], x.Value[lifeBefore] = seconds(l.ExpiresAt), seconds(at)
-			}
 		}
 		set := []string{
 			"#x = " + c.set(":x", x),
@@ -228,7 +182,7 @@ func (d *core) moveUnseen(ctx context.Context, f *attempts, k primaryKey, was dr
 	at := life.ExpiresAt.RoundUp(time.Second)
 	needed := at.Add(d.opts.Retain)
 	held := d.holdUntil(driver.Life{CreatedAt: was.CreatedAt})
-	known := was.Version&heldLong != 0 && needed <= held
+	known := was.Version&heldAsUsual != 0 && needed <= held
 	c.text = "#x.#at = " + c.set(":is_e", seconds(was.ExpiresAt)) +
 		" AND #c = " + c.set(":c", text(was.CreatedAt.Time().Format(kit.RFC3339Milli))) +
 		" AND #v = " + c.set(":is_v", versionOf(was.Version)) +
@@ -241,15 +195,12 @@ func (d *core) moveUnseen(ctx context.Context, f *attempts, k primaryKey, was dr
 	if known || next != 0 {
 		c.text += " AND #e >= " + c.set(":least", seconds(least))
 	}
-	var set, remove []string
+	var set []string
 	if known {
 		c.text = "attribute_not_exists(#k) OR " + c.text
 		x := apartMap(at, held, generationOf(was.Version))
 		if next != 0 {
 			x.Value[lifeAnnounced] = d.announcing()
-			if at < was.ExpiresAt {
-				x.Value[lifeBefore] = seconds(was.ExpiresAt)
-			}
 		}
 		set = []string{"#x = " + c.set(":x", x), "#c = :c", "#e = if_not_exists(#e, :least)"}
 	} else {
@@ -257,17 +208,12 @@ func (d *core) moveUnseen(ctx context.Context, f *attempts, k primaryKey, was dr
 		if next != 0 {
 			set = append(set, "#x.#n = "+c.set(":a", d.announcing()))
 		}
-		if next != 0 && at < was.ExpiresAt {
-			set = append(set, "#x.#p = :is_e")
-		} else {
-			remove = []string{"#x.#p"}
-		}
 	}
 	version := next
 	if next == 0 {
 		version = was.Version
 	}
-	update := updateOf(append(set, "#v = "+c.set(":v", versionOf(version))), remove)
+	update := updateOf(append(set, "#v = "+c.set(":v", versionOf(version))), nil)
 	return d.updateLife(ctx, f, k, c, update)
 }
 
@@ -293,8 +239,9 @@ func (d *core) holdLonger(ctx context.Context, f *attempts, k primaryKey, s *sto
 // doubtMark is a doubt that this driver has set.
 type doubtMark struct {
 	id      uint64
-	before  bool // there was one already
-	atValue bool // the record's life is in the value's item
+	before  bool                 // there was one already
+	atValue bool                 // the record's life is in the value's item
+	beside  types.AttributeValue // the life item's RetainedExpiry
 }
 
 // newDoubt draws a doubt within a second from now, so that two calls of one instant do not take each other's
@@ -306,7 +253,7 @@ func (d *core) newDoubt() uint64 {
 // markTTL is when DynamoDB may remove a life item that has only a doubt: not before the expiry of any
 // record that the doubt may be about.
 func (d *core) markTTL(l driver.Life) driver.Instant {
-	return min(max(driver.Ceil(d.clock()).Add(d.opts.Hold), l.ExpiresAt).Add(d.lifeLasts).RoundUp(time.Second), latest)
+	return d.lifeTTL(max(driver.Ceil(d.clock()).Add(d.opts.Hold).RoundUp(time.Second), d.holdUntil(l)))
 }
 
 // doubt sets a doubt in the life item of was, whose value's item is about to be deleted or, with moving,
@@ -330,7 +277,7 @@ func (d *core) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.
 			" AND #c = " + c.set(":c", text(was.CreatedAt.Time().Format(kit.RFC3339Milli))) +
 			" AND #v = " + c.set(":is_v", versionOf(was.Version)) + " AND attribute_not_exists(#x.#o) AND attribute_not_exists(#d)"
 		if l, err = send(c, "if_not_exists(#e, "+c.set(":e", seconds(d.markTTL(was.Life)))+")"); err == nil {
-			m.atValue = l.generation == 0
+			m.atValue, m.beside = l.generation == 0, l.item[d.opts.RetainedExpiry]
 			return m, nil
 		}
 	} else if l, err = d.lifeOf(ctx, k); err != nil {
@@ -341,7 +288,7 @@ func (d *core) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.
 			return m, f.Failed(ctx, failed(err))
 		}
 		if f.Unsure() && l.doubt == m.id {
-			m.atValue = l.generation == 0 || m.atValue
+			m.atValue, m.beside = l.generation == 0 || m.atValue, l.item[d.opts.RetainedExpiry]
 			return m, nil
 		}
 		item, s, odd := d.valueAfter(ctx, k, l)
@@ -355,7 +302,7 @@ func (d *core) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.
 		case s.Meta != was:
 			return m, f.Refused(ctx, kit.InTheWay, s.Meta, nil, err)
 		}
-		m.before, m.atValue = l.doubt != 0, !l.of(&s)
+		m.before, m.atValue, m.beside = l.doubt != 0, !l.of(&s), l.item[d.opts.RetainedExpiry]
 		if d.moving(&l) {
 			m.id |= 1
 		}
@@ -378,6 +325,26 @@ func (d *core) undoubt(ctx context.Context, f *attempts, k primaryKey, m doubtMa
 	_, _ = d.updateLife(ctx, f, k, c, "REMOVE #d")
 }
 
+// settle takes the mark m back after the value's item has got another generation, by version, and gives
+// the life item its life. Until then touches write the value's item. It does nothing if another process has
+// set a doubt meanwhile, or ended the life.
+func (d *core) settle(ctx context.Context, k primaryKey, m doubtMark, life driver.Life, version driver.Version) {
+	if m.before || !d.writesApart(life) {
+		return
+	}
+	held := d.holdUntil(life)
+	var c condition
+	c.exactly("#d", number(strconv.FormatUint(m.id, 10)))
+	c.exactly("#x", m.beside)
+	c.and("#e >= " + c.set(":least", seconds(d.lifeTTL(held))))
+	set := []string{
+		"#x = " + c.set(":x", apartMap(life.ExpiresAt.RoundUp(time.Second), held, generationOf(version))),
+		"#c = " + c.set(":c", text(life.CreatedAt.Time().Format(kit.RFC3339Milli))),
+		"#v = " + c.set(":v", versionOf(version)),
+	}
+	_, _ = d.updateLife(ctx, &attempts{Attempts: kit.Attempts{Named: true}}, k, c, updateOf(set, []string{"#d"}))
+}
+
 // doubtAny sets a doubt in the life item, whatever the record is. Of a life item that cannot be read
 // nothing else is left: its record is about to go.
 func (d *core) doubtAny(ctx context.Context, f *attempts, k primaryKey) error {
@@ -388,13 +355,17 @@ func (d *core) doubtAny(ctx context.Context, f *attempts, k primaryKey) error {
 	for sends := 1; ; sends++ {
 		set := []string{"#d = " + c.set(":d", number(strconv.FormatUint(id, 10))), "#e = :e"}
 		found, err := d.updateLife(ctx, f, k, c, updateOf(set, remove))
-		if err == nil {
-			return nil
-		}
-		if _, refused := refused(err); !refused || sends == maxSends {
+		if _, refused := refused(err); err != nil && (!refused || sends == maxSends) {
 			return f.Failed(ctx, failed(err))
 		}
 		l, odd := d.readLife(found)
+		if err == nil && (odd == nil || remove != nil) {
+			return nil
+		}
+		if c = l.exactly(&d.opts); err == nil { // the doubt is set, over what cannot be read
+			c = condition{}
+			c.exactly("#d", number(strconv.FormatUint(id, 10)))
+		}
 		remove = nil
 		if odd != nil {
 			remove = []string{"#x", "#c", "#v", "#b"}
@@ -402,7 +373,6 @@ func (d *core) doubtAny(ctx context.Context, f *attempts, k primaryKey) error {
 		if odd != nil || d.moving(&l) {
 			id |= 1
 		}
-		c = l.exactly(&d.opts)
 		c.set(":e", seconds(max(l.ttl, ttl)))
 	}
 }
@@ -442,10 +412,10 @@ func (d *Driver[T]) replaceApart(ctx context.Context, f *attempts, key string, v
 	if err != nil {
 		return 0, err
 	}
-	same := life.CreatedAt == was.CreatedAt && d.writesApart(life)
+	same := life.CreatedAt == was.CreatedAt && d.writesApart(life) && life.ExpiresAt.RoundUp(time.Second) >= was.ExpiresAt
 	g := generation(0)
 	switch {
-	case same && was.Version&heldLong != 0:
+	case same && was.Version&heldAsUsual != 0:
 		g = generationOf(was.Version)
 	case same: // its generation is not in its version
 		item, err := d.itemOf(ctx, d.table, k)
@@ -461,35 +431,26 @@ func (d *Driver[T]) replaceApart(ctx context.Context, f *attempts, key string, v
 	if err != nil {
 		return 0, err
 	}
-	is, atValue, m := was, false, doubtMark{}
+	is, m := was, doubtMark{}
 	if same {
-		var moved *movedError
-		switch err = d.moveLife(ctx, f, k, was, life, version, now); {
-		case errors.As(err, &moved):
-			if put, version, err = d.put(key, v, life, d.format(was, life), 0); err != nil {
-				return 0, err
-			}
-			if same = false; !moved.marked {
-				if m, err = d.doubt(ctx, f, k, was, true, now); err != nil {
-					return 0, err
-				}
-				atValue = m.atValue
-			}
-		case err != nil:
-			return 0, err
-		default:
-			is.ExpiresAt = max(was.ExpiresAt, life.ExpiresAt.RoundUp(time.Second))
+		err = d.moveLife(ctx, f, k, was, life, version, now)
+		if is.ExpiresAt = life.ExpiresAt.RoundUp(time.Second); errors.Is(err, errMoving) {
+			same, is = false, was
+			put, version, err = d.put(key, v, life, d.format(was, life), 0)
 		}
-	} else {
+		if err != nil {
+			return 0, err
+		}
+	}
+	if !same {
 		if m, err = d.doubt(ctx, f, k, was, true, now); err != nil {
 			return 0, err
 		}
-		atValue = m.atValue
 	}
 	err = d.conditional(ctx, f, k, func(found *stored) error {
 		var c condition
 		if found == nil {
-			c.apartOnly(was, atValue)
+			c.apartOnly(was, m.atValue)
 			if same {
 				c.and("#e <= " + c.set(":ttl", put.Item[d.opts.Expiry]))
 			}
@@ -498,30 +459,43 @@ func (d *Driver[T]) replaceApart(ctx context.Context, f *attempts, key string, v
 			if same && found.heldUntil > d.holdUntil(life) { // which no write moves back
 				put.Item[d.opts.Expiry] = seconds(found.heldUntil)
 				put.Item[d.opts.RetainedExpiry] = apartMap(life.ExpiresAt.RoundUp(time.Second), found.heldUntil, g)
+				version &^= heldAsUsual
 			}
 		}
 		return d.sendPut(ctx, f, put, c)
 	}, func(found stored) kit.Verdict {
-		if found.Version&^(apartBit|heldLong) == version&^(apartBit|heldLong) {
+		if found.Version&^(apartBit|heldAsUsual) == version&^(apartBit|heldAsUsual) {
 			return kit.Landed
 		}
 		return found.still(is, now)
 	})
-	if err != nil && m.id != 0 {
+	switch {
+	case same:
+	case err != nil:
 		d.undoubt(ctx, f, k, m)
+	default:
+		d.settle(ctx, k, m, life, version)
 	}
 	return versionUnless(err, version), err
 }
 
-// touchValue is Touch of a record whose life stands apart, and which is to have it in its own item.
+// touchValue is Touch of a record whose life stands apart, and which is to have it in its own item, for
+// good or with another generation.
 func (d *core) touchValue(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, format TimeFormat, now driver.Instant) (driver.Version, error) {
 	m, err := d.doubt(ctx, f, k, was, true, now)
 	if err != nil {
 		return 0, err
 	}
-	opts, version := d.opts, was.Version&^(apartBit|heldLong)
+	opts, version := d.opts, was.Version&^(apartBit|heldAsUsual)
 	if life.CreatedAt == 0 { // back to another program's record
 		opts.Retain, version = 0, 0
+	}
+	var ttl types.AttributeValue
+	var beside *types.AttributeValueMemberM
+	apart := life.CreatedAt == was.CreatedAt && d.writesApart(life)
+	if apart {
+		version = d.drawGeneration()
+		ttl, beside, version = d.bornApart(life, generationOf(version), version)
 	}
 	version = marked(version, format)
 	err = d.conditional(ctx, f, k, func(found *stored) error {
@@ -532,6 +506,9 @@ func (d *core) touchValue(ctx context.Context, f *attempts, k primaryKey, was dr
 			c = over(found, was, now)
 		}
 		set, remove := opts.move(&c, life.ExpiresAt)
+		if apart {
+			set, remove = []string{"#e = " + c.set(":e", ttl), "#x = " + c.set(":x", beside), "#v = " + c.set(":v", versionOf(version))}, nil
+		}
 		if life.CreatedAt == 0 {
 			remove = append(remove, "#c", "#v")
 		}
@@ -540,13 +517,15 @@ func (d *core) touchValue(ctx context.Context, f *attempts, k primaryKey, was dr
 		switch {
 		case found.odd != nil:
 			return kit.Unreadable
-		case f.Unsure() && found.Meta == driver.Meta{Life: life, Version: version}:
+		case apart && found.Version == version, f.Unsure() && found.Meta == driver.Meta{Life: life, Version: version}:
 			return kit.Landed
 		}
 		return found.still(was, now)
 	})
 	if err != nil {
 		d.undoubt(ctx, f, k, m)
+	} else if apart {
+		d.settle(ctx, k, m, life, version)
 	}
 	return versionUnless(err, version), err
 }

@@ -59,8 +59,8 @@ type Options struct {
 	// and no other program may use it. Empty: "slidingttl_expiry".
 	RetainedExpiry string
 
-	// LifeTable is a second table, by its name or ARN, with the same key as the first. A touch writes a
-	// small item there and costs one write unit, whatever the size of the record's item. Its TTL must
+	// LifeTable is a second table, by its name or ARN, with the same key as the first, and for that one
+	// alone: tables that share it end each other's lives. A touch writes a small item there and costs one write unit, whatever the size of the record's item. Its TTL must
 	// be enabled on the attribute Expiry. Hold is required with it. See "Touches
 	// that cost one unit" in the README, also for how to begin and end its use. Empty: none.
 	LifeTable string

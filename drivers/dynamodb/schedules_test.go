@@ -1231,6 +1231,9 @@ var gateParts = []part{
 	{"a short hold", settings{calls: 2, ticks: 2, hold: 1, menu: []kind{get, keep}}, "live, never touched"},
 	{"another program's versions", settings{calls: 2, hold: 3, menus: [2][]kind{{touch, update, removeEntry, retire}, {foreign, bare, get}}}, "live, touched"},
 	{"another program's version, a fault", settings{calls: 2, faults: 1, refuses: true, hold: 3, menus: [2][]kind{{update, keep}, {bare, keep}}}, "live, never touched"},
+	{"another program's version after an overwrite that shortens", settings{calls: 2, ticks: 1, hold: 3, menus: [2][]kind{{shorten, keep}, {foreign, bare, get}}}, "live, touched"},
+	{"an insert over a shortened record that goes", settings{calls: 2, ticks: 1, faults: 1, hold: 3, menus: [2][]kind{{shorten, removeEntry}, {insert}}}, "live, touched"},
+	{"a shorter hold", settings{calls: 2, ticks: 5, hold: 8, longer: 1, lifeLasts: 1, menus: [2][]kind{{get}, {retire}}}, "live for long"},
 	{"another program's version of a dead record", settings{calls: 2, ticks: 2, hold: 3, menus: [2][]kind{{bare, get}, {insert, touch}}}, "dying, touched"},
 }
 

@@ -33,10 +33,12 @@ func (d *core) conditional(ctx context.Context, f *attempts, k primaryKey, send 
 		s, v := d.read(item), kit.Gone
 		if len(item) > 0 {
 			var lifeErr error
-			if s, lifeErr = d.current(ctx, k, s); lifeErr != nil {
+			s, lifeErr = d.current(ctx, k, s)
+			if lifeErr == nil {
+				v = judge(s)
+			} else if !errors.Is(lifeErr, driver.ErrNotFound) {
 				return f.Failed(ctx, lifeErr)
 			}
-			v = judge(s)
 		}
 		if v != kit.Meant || sends == maxSends {
 			return f.Refused(ctx, v, s.Meta, s.odd, err)
@@ -86,7 +88,7 @@ func (d *core) insert(ctx context.Context, f *attempts, k primaryKey, put *dynam
 			} else if !ended {
 				return d.met(ctx, k)
 			}
-			c.apartOnly(found.Meta, false)
+			c = over(found, found.Meta, now)
 			put.ReturnValues = types.ReturnValueNone
 			err := d.sendPut(ctx, f, put, c)
 			if err == nil {
