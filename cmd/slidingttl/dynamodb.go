@@ -30,6 +30,7 @@ type dynamodbLayout struct {
 	Format       string    `json:"created_at_format"`
 	Expiry       string    `json:"expiry"`
 	Version      string    `json:"version"`
+	Retained     string    `json:"retained_expiry"`
 	PartitionKey keyLayout `json:"partition_key"`
 	SortKey      keyLayout `json:"sort_key"`
 	LifeTable    string    `json:"life_table"`
@@ -49,12 +50,13 @@ func openDynamoDB(ctx context.Context, a *address, l layout) (*store, error) {
 		return nil, err
 	}
 	opts := dynamodb.Options{
-		Expiry:       names.Expiry,
-		CreatedAt:    names.CreatedAt,
-		Version:      names.Version,
-		PartitionKey: names.PartitionKey.attribute(),
-		SortKey:      names.SortKey.attribute(),
-		LifeTable:    names.LifeTable,
+		Expiry:         names.Expiry,
+		CreatedAt:      names.CreatedAt,
+		Version:        names.Version,
+		RetainedExpiry: names.Retained,
+		PartitionKey:   names.PartitionKey.attribute(),
+		SortKey:        names.SortKey.attribute(),
+		LifeTable:      names.LifeTable,
 	}
 	var err error
 	if names.Hold != "" {

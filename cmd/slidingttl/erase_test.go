@@ -674,7 +674,7 @@ func TestEraseBusyFile(t *testing.T) {
 func TestEraseLifeTable(t *testing.T) {
 	client, table, uri := dynamodbTable(t)
 	ctx, lives := t.Context(), table+"-lives"
-	d := must(dynamodb.New[any](client, table, &dynamodb.Options{LifeTable: lives, Hold: 24 * time.Hour}))(t)
+	d := must(dynamodb.New[any](client, table, &dynamodb.Options{LifeTable: lives, Hold: 24 * time.Hour, RetainedExpiry: "life"}))(t)
 	if err := d.EnsureTable(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -690,7 +690,7 @@ func TestEraseLifeTable(t *testing.T) {
 		}
 		return name
 	}
-	write("layout.json", map[string]string{"life_table": lives, "hold": "1d"})
+	write("layout.json", map[string]string{"life_table": lives, "hold": "1d", "retained_expiry": "life"})
 	config := write("config.json", map[string]any{"stores": map[string]settings{"a": {URI: uri, Layout: "layout.json"}}})
 	report := filepath.Join(dir, "42.json")
 	ask := []string{"erase", "--config", config, "--prefix", "user:42:", "--apply", "--yes", "--report", report}
