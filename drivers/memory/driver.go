@@ -43,7 +43,7 @@ var (
 	_ driver.Upserter[int] = (*Driver[int])(nil)
 	_ driver.Clock         = (*Driver[int])(nil)
 	_ driver.Slider[int]   = (*Driver[int])(nil)
-	_ driver.Remover  = (*Driver[int])(nil)
+	_ driver.Remover       = (*Driver[int])(nil)
 )
 
 // New returns an empty driver. Nil opts mean the zero Options; an invalid option is a
