@@ -14,14 +14,15 @@ import (
 const undoTime = time.Minute
 
 // deleting prepares a call by ctx that ends the life of key's record, and returns what it does at its end with
-// its error. If that is an error already, the call ends with it. gone tells which errors leave open that it is gone.
-func (s *Store[T]) deleting(ctx context.Context, key string, err *error, gone func(error) bool) (end func()) {
+// its error. If that is an error already, the call ends with it. open tells which errors leave open that it is gone.
+func (s *Store[T]) deleting(ctx context.Context, key string, err *error, open func(error) bool) (end func()) {
 	after := s.touches.Deleting(ctx, key)
 	deleted := s.memo.Deleting(key)
 	*err = cmp.Or(ctx.Err(), s.touches.Closed())
 	unsent := *err != nil
 	return func() {
-		after(!unsent && (*err == nil || ctx.Err() != nil || gone(*err)))
+		gone := *err == nil || errors.Is(*err, ErrNotFound) && !unsent
+		after(gone, !unsent && (ctx.Err() != nil || open(*err)))
 		switch {
 		case s.memo != nil && driver.MayUndo(ctx):
 			time.AfterFunc(undoTime, deleted)
@@ -33,14 +34,13 @@ func (s *Store[T]) deleting(ctx context.Context, key string, err *error, gone fu
 	}
 }
 
-// mayBeGone reports whether a deletion that ended with err may have taken effect, or another one has.
-func mayBeGone(err error) bool { return errors.Is(err, ErrAmbiguous) || errors.Is(err, ErrNotFound) }
+func isAmbiguous(err error) bool { return errors.Is(err, ErrAmbiguous) }
 
-// Delete removes the record under key. An absent key is no error. A touch under way of a record with neither
-// created_at nor version is waited for, at most Options.TouchTimeout.
+// Delete removes the record under key. An absent key is no error. A touch under way of a record without
+// created_at is waited for, at most Options.TouchTimeout.
 func (s *Store[T]) Delete(ctx context.Context, key string) error {
 	return s.callKey(ctx, opDelete, key, func() (err error) {
-		defer s.deleting(ctx, key, &err, mayBeGone)()
+		defer s.deleting(ctx, key, &err, isAmbiguous)()
 		if err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func (s *Store[T]) Delete(ctx context.Context, key string) error {
 // versions change with a touch, the record was touched.
 func (s *Store[T]) DeleteEntry(ctx context.Context, key string, e Entry[T]) error {
 	return s.callKey(ctx, opDelete, key, func() (err error) {
-		defer s.deleting(ctx, key, &err, mayBeGone)()
+		defer s.deleting(ctx, key, &err, isAmbiguous)()
 		if err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (s *Store[T]) retryAfterTouch(was driver.Meta, write func(was driver.Meta) 
 // ErrNotFound: absent or dead. ErrConflict: too many others wrote the record meanwhile.
 func (s *Store[T]) Retire(ctx context.Context, key string) error {
 	return s.callKey(ctx, opRetire, key, func() (err error) {
-		defer s.deleting(ctx, key, &err, mayBeGone)()
+		defer s.deleting(ctx, key, &err, isAmbiguous)()
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,8 @@ type row struct {
 	under *flat[profile]
 	touch atomic.Pointer[func(context.Context) error]
 
-	before time.Duration // how long a deletion takes to have effect
+	before       time.Duration // how long a deletion takes to have effect
+	refuseDelete atomic.Bool
 }
 
 func (r *row) touches(f func(context.Context) error) { r.touch.Store(&f) }
@@ -38,6 +39,9 @@ func newRow(t *testing.T, repo func(flatProfiles) slidingttl.Repository[int, pro
 		case "touch":
 			return (*r.touch.Load())(ctx)
 		case "delete":
+			if r.refuseDelete.Load() {
+				return errDown
+			}
 			return sleep(ctx, r.before)
 		}
 		return nil
@@ -247,3 +251,63 @@ func TestTouchesOfDeletedRowsOpenTheBreaker(t *testing.T) {
 		_ = s.Close(ctx)
 	})
 }
+
+// hashed is a repository over a store where the version of what others write is a hash of the content.
+type hashed struct{ flatProfiles }
+
+func (h hashed) Upsert(_ context.Context, id int, v profile) error {
+	h.plant(profileKey(id), v, driver.Meta{Version: 7})
+	return nil
+}
+
+// A version does not tell the next record from the deleted one if it has the same content.
+func TestDeletionBeforeTheSameContent(t *testing.T) {
+	for how, touch := range map[string]func(context.Context) error{
+		"rests": refused,
+		"runs":  func(ctx context.Context) error { return sleep(ctx, 2*time.Second) },
+	} {
+		bubble(t, func(t *testing.T) {
+			r := newRow(t, func(p flatProfiles) slidingttl.Repository[int, profile] { return hashed{p} })
+			r.touches(touch)
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			_ = r.Upsert(ctx, 1, profile{Name: "ann"})
+			must(t, r.Delete(t.Context(), 1))
+			r.saveAgain(t, "a deletion while the touch "+how)
+			must(t, r.s.Close(t.Context()))
+		})
+	}
+}
+
+// A save that waits for its touch beside a deletion that is refused gets it, whoever refuses.
+func TestSaveBesideARefusedDeletion(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			r := newRow(t, nil)
+			if own {
+				var err error
+				r.Wrapped, err = slidingttl.Wrap[int, profile](refusing{flatProfiles{r.under}}, r.s, profileKey, nil)
+				must(t, err)
+			}
+			r.touches(func(ctx context.Context) error { return sleep(ctx, 3*time.Second) })
+			_, err := r.Get(t.Context(), 1) // its touch goes on
+			must(t, err)
+			done := make(chan error)
+			go func() { done <- r.Upsert(context.Background(), 1, profile{Name: "bob"}) }()
+			time.Sleep(time.Second)
+			r.touches(func(context.Context) error { return nil })
+			r.refuseDelete.Store(true)
+			wantErr(t, r.Delete(t.Context(), 1), errDown)
+			must(t, <-done)
+			if r.created() == 0 {
+				t.Errorf("own Delete %t: the row has no life", own)
+			}
+			must(t, r.s.Close(t.Context()))
+		})
+	}
+}
+
+// refusing is a repository whose Delete is refused.
+type refusing struct{ flatProfiles }
+
+func (refusing) Delete(context.Context, int) error { return errDown }

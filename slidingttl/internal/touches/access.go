@@ -114,5 +114,5 @@ func sameLife(a, b driver.Meta) bool {
 	return a.CreatedAt == b.CreatedAt && (a.CreatedAt != 0 || a.Version == b.Version)
 }
 
-// anyRecord reports whether m tells its record from no other one.
-func anyRecord(m driver.Meta) bool { return m.CreatedAt == 0 && m.Version == 0 }
+// anyRecord reports whether the next record may look like that of m: a version may be a hash of the content.
+func anyRecord(m driver.Meta) bool { return m.CreatedAt == 0 }

@@ -53,7 +53,7 @@ func (n *touch) turn() int64 {
 	if n.passed {
 		return math.MaxInt64
 	}
-	return int64(n.dies())
+	return min(int64(n.dies()), math.MaxInt64-1)
 }
 
 // unqueue takes n out of the queue, if it is there. It then waits.

@@ -39,6 +39,7 @@ type touch struct {
 	late      bool                                       // it has run longer than reads wait
 	wakesAll  bool                                       // its landing ends all rests
 	held      int                                        // calls that are deleting its record, which the next one looks like
+	heldFrom  state                                      // where it was when the first of them began
 	deleted   bool                                       // one of them did while it ran
 	again     *touch                                     // what was added after its failure
 	passed    bool                                       // its record died, and the others go first
@@ -163,13 +164,17 @@ func (t *Touches) of(key string) []*touch {
 
 // Deleting is called before key's record is deleted, for the touches that could not tell the next record from it. It
 // keeps those that are pending from being sent, and waits for the one that runs: until ctx ends, at most Timeout, and
-// not in a transaction, for which that one may wait. after ends them if the record may be gone, or lets them go on.
-func (t *Touches) Deleting(ctx context.Context, key string) (after func(gone bool)) {
+// not in a transaction, for which that one may wait. after ends them if the record is gone, or lets them go on: as
+// accesses of then, which put no life back, if it may be gone.
+func (t *Touches) Deleting(ctx context.Context, key string) (after func(gone, open bool)) {
 	t.lock()
 	var held []*touch
 	var done chan struct{}
 	for _, n := range t.of(key) {
 		if anyRecord(n.Was) && n.readTouch == nil {
+			if n.held == 0 {
+				n.heldFrom = n.state
+			}
 			if held, n.held = append(held, n), n.held+1; n.state == running {
 				done = n.done
 			}
@@ -187,7 +192,7 @@ func (t *Touches) Deleting(ctx context.Context, key string) (after func(gone boo
 		case <-t.stop.Done():
 		}
 	}
-	return func(gone bool) {
+	return func(gone, open bool) {
 		t.lock()
 		defer t.unlock()
 		for _, n := range held {
@@ -201,11 +206,32 @@ func (t *Touches) Deleting(ctx context.Context, key string) (after func(gone boo
 				n.deleted = n.deleted || gone
 			case gone:
 				t.end(n, Outcome{Was: n.Was, Err: ErrGone, result: Lost})
-			case n.held == 0:
-				t.enqueue(n, queued)
+			default:
+				if open {
+					n.restart(t.instants())
+				}
+				t.release(n)
 			}
 		}
 		t.dispatch()
+	}
+}
+
+// restart makes n's access one of now.
+func (n *touch) restart(last, next driver.Instant) {
+	n.Before, n.At, n.DueFrom, n.Birth, n.readFirst = driver.Life{}, next, next, max(last, 1), true
+}
+
+// release lets n go on from where it was held, unless another deletion holds it.
+func (t *Touches) release(n *touch) {
+	switch {
+	case n.held > 0:
+	case n.heldFrom == running: // it was added after that failed
+		t.rest(n)
+	case n.heldFrom != waiting:
+		t.enqueue(n, n.heldFrom)
+	case n.of.running == nil:
+		t.start(n)
 	}
 }
 
@@ -328,7 +354,7 @@ func (t *Touches) landed(n *touch, o Outcome) {
 		t.Tally.Add(tally.Retried)
 		again = t.add(&n.Access)
 		again.fails, again.landings, again.waited, again.readFirst = n.fails+1, n.landings, n.waited, true
-		n.again, again.held = again, n.held
+		n.again, again.held, again.heldFrom = again, n.held, running
 		if n.landings < t.pressure.back {
 			again.fails = 1 // the store has recovered since
 		}
@@ -340,6 +366,7 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	for _, p := range slices.Clone(s.pending) {
 		switch {
 		case p == again || p.held > 0:
+		case again != nil && again.held > 0 && sameLife(p.Was, again.Was): // p may be of the next record
 		case again != nil && sameLife(p.Was, again.Was):
 			again.merge(p.Access)
 			t.end(p, shared)
