@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -272,5 +273,57 @@ func deleteHeals(t *testing.T, born driver.Instant) {
 	m = tbl.mustTouch(t, "k", m, lasting(time.Hour), now)
 	if e := tbl.mustGet(t, "k"); e.Life != m.Life {
 		t.Errorf("touched, it reads as %+v", e.Life)
+	}
+}
+
+// Without a version a life item names no generation: that of the one before is not taken for the record's.
+func TestLifeTableNoVersionNamesNoGeneration(t *testing.T) {
+	tbl := open[session](t, &Options{LifeTable: "of its own", Hold: 96 * time.Hour})
+	clock := handsAt(driver.Floor(time.Now()))
+	tbl.clock = clock.Now
+	of := func(v session) slidingttl.Policy {
+		p := slidingttl.Policy{IdleGrace: 20 * time.Hour, MaxLifetime: 90 * time.Hour}
+		if v.User == "guest" {
+			p.IdleGrace = 3 * time.Hour
+		}
+		return p
+	}
+	s := openStore(t, tbl.Driver, of(session{}), slidingttl.Options[session]{Now: clock.Now, PolicyOf: of})
+	if err := s.Insert(t.Context(), "k", session{User: "member"}); err != nil {
+		t.Fatal(err)
+	}
+	removeVersion := func() { // as another program does with each of its writes
+		k, _ := tbl.primaryKey("k")
+		_, err := tbl.client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+			TableName: &tbl.Driver.table, Key: tbl.attributes(k), UpdateExpression: aws.String("REMOVE slidingttl_version"),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	removeVersion()
+	clock.forward(2 * time.Hour)
+	if _, err := s.Get(t.Context(), "k"); err != nil { // its touch's life item names no version
+		t.Fatal(err)
+	}
+	puts := 0
+	tbl.wire.between(func(op string, req *request, send sender) (*response, error) {
+		if op == "PutItem" {
+			puts++
+		} else if op == "UpdateItem" && puts > 0 {
+			return failure(req, 400, "AccessDeniedException"), nil // after the overwrite nothing more is written
+		}
+		return send()
+	})
+	if err := s.Upsert(t.Context(), "k", session{User: "guest"}); err != nil {
+		t.Fatal(err)
+	}
+	tbl.wire.reset()
+	removeVersion()
+	for range 6 {
+		clock.forward(70 * time.Minute)
+		if _, err := s.Get(t.Context(), "k"); err != nil {
+			t.Fatalf("a record with an idle grace of 3 h that is read each 70 min: %v", err)
+		}
 	}
 }

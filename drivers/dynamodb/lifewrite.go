@@ -88,7 +88,7 @@ func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driv
 		}
 	}
 	for range maxSends {
-		named := l.generation != 0 && l.CreatedAt == was.CreatedAt && l.version == plain(versionOf(was.Version))
+		named := l.generation != 0 && l.generation == generationOf(was.Version) && l.CreatedAt == was.CreatedAt && l.version == plain(versionOf(was.Version))
 		switch {
 		case f.Unsure() && l.CreatedAt == was.CreatedAt && l.ExpiresAt == at && l.version == plain(versionOf(version)) && !l.ended:
 			return nil // it landed, or another writer did the same
@@ -302,7 +302,7 @@ func (d *core) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.
 		case s.Meta != was:
 			return m, f.Refused(ctx, kit.InTheWay, s.Meta, nil, err)
 		}
-		m.before, m.atValue, m.beside = l.doubt != 0, !l.of(&s), l.item[d.opts.RetainedExpiry]
+		m.before, m.atValue, m.beside = d.doubtful(&l), !l.of(&s), l.item[d.opts.RetainedExpiry]
 		if d.moving(&l) {
 			m.id |= 1
 		}
