@@ -143,7 +143,7 @@ func (t *Touches) Carried(key string, m driver.Meta) (l driver.Life) {
 	t.lock()
 	defer t.unlock()
 	for _, n := range t.of(key) {
-		if n.Was == m && n.Before.CreatedAt != 0 {
+		if n.readTouch == nil && n.Was == m && n.Before.CreatedAt != 0 {
 			l = n.Before
 		}
 	}
@@ -171,7 +171,7 @@ func (t *Touches) Deleting(ctx context.Context, key string) (after func(gone, op
 	var held []*touch
 	var done chan struct{}
 	for _, n := range t.of(key) {
-		if anyRecord(n.Was) && n.readTouch == nil {
+		if n.readTouch == nil && anyRecord(n.Was) { // a read and touch sets Was as it runs
 			if n.held == 0 {
 				n.heldFrom = n.state
 			}
