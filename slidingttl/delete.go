@@ -14,15 +14,15 @@ import (
 const undoTime = time.Minute
 
 // deleting prepares a call by ctx that ends the life of key's record, and returns what it does at its end with
-// its error. If that is an error already, the call ends with it. open tells which errors leave open that it is gone.
-func (s *Store[T]) deleting(ctx context.Context, key string, err *error, open func(error) bool) (end func()) {
+// its error. If that is an error already, the call ends with it. own: no error tells whether the record is gone.
+func (s *Store[T]) deleting(ctx context.Context, key string, err *error, own bool) (end func()) {
 	after := s.touches.Deleting(ctx, key)
 	deleted := s.memo.Deleting(key)
 	*err = cmp.Or(ctx.Err(), s.touches.Closed())
 	unsent := *err != nil
 	return func() {
 		gone := *err == nil || errors.Is(*err, ErrNotFound) && !unsent
-		after(gone, !unsent && (ctx.Err() != nil || open(*err)))
+		after(gone, !unsent && (own || ctx.Err() != nil || errors.Is(*err, ErrAmbiguous)))
 		switch {
 		case s.memo != nil && driver.MayUndo(ctx):
 			time.AfterFunc(undoTime, deleted)
@@ -34,13 +34,11 @@ func (s *Store[T]) deleting(ctx context.Context, key string, err *error, open fu
 	}
 }
 
-func isAmbiguous(err error) bool { return errors.Is(err, ErrAmbiguous) }
-
 // Delete removes the record under key. An absent key is no error. A touch under way of a record without
 // created_at is waited for, at most Options.TouchTimeout.
 func (s *Store[T]) Delete(ctx context.Context, key string) error {
 	return s.callKey(ctx, opDelete, key, func() (err error) {
-		defer s.deleting(ctx, key, &err, isAmbiguous)()
+		defer s.deleting(ctx, key, &err, false)()
 		if err != nil {
 			return err
 		}
@@ -54,7 +52,7 @@ func (s *Store[T]) Delete(ctx context.Context, key string) error {
 // versions change with a touch, the record was touched.
 func (s *Store[T]) DeleteEntry(ctx context.Context, key string, e Entry[T]) error {
 	return s.callKey(ctx, opDelete, key, func() (err error) {
-		defer s.deleting(ctx, key, &err, isAmbiguous)()
+		defer s.deleting(ctx, key, &err, false)()
 		if err != nil {
 			return err
 		}
@@ -93,7 +91,7 @@ func (s *Store[T]) retryAfterTouch(was driver.Meta, write func(was driver.Meta) 
 // ErrNotFound: absent or dead. ErrConflict: too many others wrote the record meanwhile.
 func (s *Store[T]) Retire(ctx context.Context, key string) error {
 	return s.callKey(ctx, opRetire, key, func() (err error) {
-		defer s.deleting(ctx, key, &err, isAmbiguous)()
+		defer s.deleting(ctx, key, &err, false)()
 		if err != nil {
 			return err
 		}

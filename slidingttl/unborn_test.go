@@ -23,6 +23,16 @@ func wrapOver(t *testing.T, d driver.Driver[profile], repo slidingttl.Repository
 	return s, w
 }
 
+// keepToTheCap reads profile 1, born then, until it has less than a step to live.
+func keepToTheCap(t *testing.T, w *slidingttl.Wrapped[int, profile, profile], born time.Time) {
+	t.Helper()
+	for time.Since(born) < session.MaxLifetime-20*time.Minute {
+		time.Sleep(20 * time.Minute)
+		_, err := w.Get(t.Context(), 1)
+		must(t, err)
+	}
+}
+
 // A save's touch that is tried again leaves alone what another process has saved meanwhile.
 func TestLateTouchOfASaveLeavesItsSuccessor(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -141,11 +151,7 @@ func TestWrappedGetPastTheCap(t *testing.T) {
 		s, w := wrapOver(t, d, profiles{under}, nil, false)
 		born := time.Now()
 		must(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}))
-		for time.Since(born) < session.MaxLifetime-20*time.Minute {
-			time.Sleep(20 * time.Minute)
-			_, err := w.Get(t.Context(), 1)
-			must(t, err)
-		}
+		keepToTheCap(t, w, born)
 		d.before = func(context.Context, string, string) error { return errDown }
 		for time.Since(born) < 2*session.MaxLifetime {
 			time.Sleep(20 * time.Minute)

@@ -191,7 +191,7 @@ func (w *Wrapped[K, V, T]) Delete(ctx context.Context, id K) error {
 		r, own := w.repo.(interface {
 			Delete(ctx context.Context, id K) error
 		})
-		defer w.s.deleting(ctx, key, &err, func(err error) bool { return own || isAmbiguous(err) })()
+		defer w.s.deleting(ctx, key, &err, own)()
 		switch {
 		case err != nil:
 			return wrap(ctx, opDelete, err)

@@ -98,8 +98,8 @@ func (o *Outcome) serves(a *Access) bool {
 	switch {
 	case o.result == none:
 		return false
-	case o.lost():
-		return o.Was == a.Was && !anyRecord(a.Was)
+	case o.lost(): // the next record may look like one without created_at: a version may be a hash of the content
+		return o.Was == a.Was && a.Was.CreatedAt != 0
 	case o.Err != nil:
 		return sameLife(o.Was, a.Was)
 	case o.Meta.CreatedAt != a.Was.CreatedAt && a.Was.CreatedAt != 0:
@@ -113,6 +113,3 @@ func (o *Outcome) serves(a *Access) bool {
 func sameLife(a, b driver.Meta) bool {
 	return a.CreatedAt == b.CreatedAt && (a.CreatedAt != 0 || a.Version == b.Version)
 }
-
-// anyRecord reports whether the next record may look like that of m: a version may be a hash of the content.
-func anyRecord(m driver.Meta) bool { return m.CreatedAt == 0 }

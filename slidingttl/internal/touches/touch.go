@@ -171,7 +171,7 @@ func (t *Touches) Deleting(ctx context.Context, key string) (after func(gone, op
 	var held []*touch
 	var done chan struct{}
 	for _, n := range t.of(key) {
-		if n.readTouch == nil && anyRecord(n.Was) { // a read and touch sets Was as it runs
+		if n.readTouch == nil && n.Was.CreatedAt == 0 { // a read and touch sets Was as it runs
 			if n.held == 0 {
 				n.heldFrom = n.state
 			}
