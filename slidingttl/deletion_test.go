@@ -311,3 +311,23 @@ func TestSaveBesideARefusedDeletion(t *testing.T) {
 type refusing struct{ flatProfiles }
 
 func (refusing) Delete(context.Context, int) error { return errDown }
+
+// A touch that rests rests on after a deletion that is refused.
+func TestRefusedDeletionsEndNoRest(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRow(t, nil)
+		r.touches(refused)
+		wantErr(t, r.Upsert(t.Context(), 1, profile{Name: "ann"}), errDown)
+		sent := r.d.count("touch")
+		r.refuseDelete.Store(true)
+		for range 10 {
+			wantErr(t, r.Delete(t.Context(), 1), errDown)
+			time.Sleep(50 * time.Millisecond)
+		}
+		if n := r.d.count("touch"); n != sent {
+			t.Errorf("%d touches were sent within its rest", n-sent)
+		}
+		r.touches(func(context.Context) error { return nil })
+		must(t, r.s.Close(t.Context()))
+	})
+}
