@@ -1,9 +1,12 @@
 package sql
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	stdsql "database/sql"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +19,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 
@@ -65,7 +69,7 @@ var dimensions = map[string][]dimension{
 		{"kind", []string{"plain", "key partitions", "compressed"}, []string{"MyISAM", "MEMORY", "Aria", "key of a prefix", "hashed key", "no sweep index", "system versioning"}},
 		{"extra", []string{"none", "unique owner"}, nil},
 		{"made", []string{"whole", "by Schema"}, nil},
-		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by another table's trigger"}},
+		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by another table's trigger", "by a client of latin1", "in texts of latin1"}},
 	},
 	"sqlite": {
 		{"access", []string{"wal", "wal full", "wal, one connection", "memory, one connection", "wal, immediate"}, []string{"memory", "shared memory", "delete", "impatient"}},
@@ -106,6 +110,8 @@ func possible(db string, c configuration) bool {
 				return false
 			}
 		}
+	case db == "postgres" && c["key"] == "money" && c["kind"] == "hash partitions": // it has no hash
+		return false
 	case db == "postgres" && c["key"] == "json":
 		return c["layout"] == "id" && false // it has no index
 	case db == "mariadb" && (c["kind"] == "MEMORY" || c["kind"] == "compressed" || c["kind"] == "Aria"):
@@ -574,11 +580,11 @@ func tryType[T any](t *testing.T, y *yard, p *place, c configuration, set func(*
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	admin, err := New(p.admin, databases[y.name].dialect, p.table, o)
+	if err != nil {
+		return judgement{faults: []string{err.Error()}}
+	}
 	if c["made"] != "whole" {
-		admin, err := New(p.admin, databases[y.name].dialect, p.table, o)
-		if err != nil {
-			return judgement{faults: []string{err.Error()}}
-		}
 		old, err := admin.key.split((&contractOf[T]{c: c}).key("old"))
 		if err == nil {
 			_, err = p.admin.ExecContext(ctx, admin.dialect.bind("INSERT INTO "+p.table+" ("+strings.Join(admin.keyColumns(), ", ")+") VALUES ("+listed("?", len(old.columns))+")"), old.columns...)
@@ -604,7 +610,7 @@ func tryType[T any](t *testing.T, y *yard, p *place, c configuration, set func(*
 		}
 		mustExec(t, p.admin, databases[y.name].dialect, "DELETE FROM "+p.table)
 	}
-	if err := p.keep(ctx, d.table, c["keeps"]); err != nil {
+	if err := p.keep(ctx, admin.table, c["keeps"]); err != nil {
 		return judgement{faults: []string{fmt.Sprintf("keeps: %v", err)}}
 	}
 	if err := d.Check(ctx, c.policy().Longest()); err != nil {
@@ -639,6 +645,10 @@ func (p *place) keep(ctx context.Context, d *table, how string) error {
 		return nil
 	case how == "by a disabled trigger":
 		statements = append(statements, "ALTER TABLE "+d.quoted()+" DISABLE TRIGGER "+d.dialect.quote(d.name+replacedSuffix))
+	case how == "by a client of latin1":
+		statements = append(append([]string{"SET NAMES latin1"}, statements...), "SET NAMES utf8mb4")
+	case how == "in texts of latin1":
+		statements[0] = strings.Replace(statements[0], "utf8mb4", "latin1", 1)
 	case how == "by another table's trigger":
 		for i, s := range statements {
 			statements[i] = strings.Replace(s, on, " ON "+d.name+"_other ", 1)
@@ -648,8 +658,13 @@ func (p *place) keep(ctx context.Context, d *table, how string) error {
 	if p.user != "" {
 		statements = append(statements, fmt.Sprintf(grant, d.replacedTable(), p.user))
 	}
+	conn, err := p.admin.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
 	for _, s := range statements {
-		if err := p.create(ctx, s); err != nil {
+		if _, err := conn.ExecContext(ctx, s); err != nil {
 			return fmt.Errorf("%s: %w", s, err)
 		}
 	}
@@ -820,12 +835,43 @@ func (k *contractOf[T]) keys() (live []string) {
 		case !held && err == nil:
 			k.errorf("Get of %q, which was refused: %+v", key, v)
 		}
+		if slices.Contains(live, key) {
+			k.archived(key, i)
+		}
 	}
 	found, err := k.store.GetMulti(k.ctx, live)
 	if err != nil || len(found) != len(live) {
 		k.errorf("GetMulti: %d of %d, %v", len(found), len(live), err)
 	}
 	return live
+}
+
+// archived wants a value whole in the database's own form.
+func (k *contractOf[T]) archived(key string, i int) {
+	if k.c["T"] == "life only" {
+		return
+	}
+	raw, err := k.d.Raw(k.ctx, key)
+	var got, want any
+	if err == nil {
+		err = json.Unmarshal(raw.Value, &got)
+	}
+	if err != nil || !utf8.Valid(raw.Value) {
+		k.errorf("Raw: %q, %v", raw.Value, err)
+		return
+	}
+	if v, ok := any(k.v(i)).(shop); ok {
+		o, _ := got.(map[string]any)
+		data, _ := o["data"].(string)
+		if o["owner"] != v.Owner || o["n"] != float64(v.N) || strings.TrimPrefix(strings.ToLower(data), `\x`) != hex.EncodeToString(v.Data) {
+			k.errorf("Raw: %s for %+v", raw.Value, v)
+		}
+		return
+	}
+	text, err := json.Marshal(k.v(i))
+	if err = errors.Join(err, json.Unmarshal(text, &want)); err != nil || !reflect.DeepEqual(got, want) {
+		k.errorf("Raw: %s for %s, %v", raw.Value, text, err)
+	}
 }
 
 // lives follows one record through its life.
@@ -1083,9 +1129,14 @@ func (k *contractOf[T]) keeps() {
 	}
 	for at := driver.Floor(k.d.Now()); driver.Floor(k.d.Now()) <= at; { // a life is told by its millisecond
 	}
-	err := errors.Join(k.store.Retire(k.ctx, replaced), k.store.Upsert(k.ctx, deleted, k.v(2)), k.store.Delete(k.ctx, deleted))
-	if err != nil {
-		k.errorf("Retire, Upsert, Delete: %v", err)
+	err := errors.Join(k.store.Retire(k.ctx, replaced), k.store.Upsert(k.ctx, deleted, k.v(2)))
+	held := make(map[string]driver.Raw)
+	for _, key := range []string{replaced, deleted} {
+		raw, problem := k.d.Raw(k.ctx, key)
+		held[key], err = raw, errors.Join(err, problem)
+	}
+	if err = errors.Join(err, k.store.Delete(k.ctx, deleted)); err != nil {
+		k.errorf("Retire, Upsert, Raw, Delete: %v", err)
 	}
 	err = slidingttl.ErrExists
 	for i := 0; i < 100 && errors.Is(err, slidingttl.ErrExists); i++ { // the database's clock is a millisecond behind
@@ -1095,16 +1146,23 @@ func (k *contractOf[T]) keeps() {
 		k.errorf("Insert over a retired record: %v", err)
 	}
 	buried := make(map[string]int)
+	var wrong []string
 	s, err := k.d.Sweeper(&SweepOptions{Bury: func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		for _, d := range dead {
 			buried[fmt.Sprint(d.Key, d.Deleted)]++
+			if was, ok := held[d.Key]; ok && !bytes.Equal(d.Value, was.Value) {
+				wrong = append(wrong, fmt.Sprintf("%q for %q", d.Value, was.Value))
+			}
 		}
 		return nil
 	}})
 	if err == nil {
 		err = s.Sweep(k.ctx)
+	}
+	if len(wrong) > 0 {
+		k.errorf("buried with other values than the rows had: %s", strings.Join(wrong, ", "))
 	}
 	want := 0
 	if k.opts.Deletes {

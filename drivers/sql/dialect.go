@@ -31,7 +31,7 @@ type dialect interface {
 	lesser(a, b string) string
 	text(column string) string
 	size(column string) string
-	object(columns []string) string
+	object(row string, columns []string) string
 
 	// clock is the database's time in milliseconds once the row is locked. began is the time at the
 	// statement's start, which an index can be searched by.
@@ -126,11 +126,12 @@ func tuples(n, size int) string {
 	return listed("("+listed("?", size)+")", n)
 }
 
-// object calls a function that makes a JSON object of names and values.
-func object(function string, columns []string, quote, value func(string) string) string {
+// object calls a function that makes a JSON object of names and values. row is before each column:
+// nothing, or a trigger's "OLD.".
+func object(function, row string, columns []string, quote, value func(string) string) string {
 	args := make([]string, len(columns))
 	for i, c := range columns {
-		args[i] = "'" + strings.ReplaceAll(c, "'", "''") + "', " + value(quote(c))
+		args[i] = "'" + strings.ReplaceAll(c, "'", "''") + "', " + value(row+quote(c))
 	}
 	return function + "(" + strings.Join(args, ", ") + ")"
 }

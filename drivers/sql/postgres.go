@@ -42,8 +42,8 @@ func (postgres) lesser(a, b string) string { return "least(" + a + ", " + b + ")
 func (postgres) text(column string) string { return column + "::text" }
 func (postgres) size(column string) string { return "pg_column_size(" + column + ")" }
 
-func (p postgres) object(columns []string) string {
-	return object("json_build_object", columns, p.quote, func(c string) string { return c }) + "::text"
+func (p postgres) object(row string, columns []string) string {
+	return object("json_build_object", row, columns, p.quote, func(c string) string { return c }) + "::text"
 }
 
 func (postgres) clock() string { return postgresTime("clock_timestamp()") }

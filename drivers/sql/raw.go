@@ -8,7 +8,8 @@ import (
 )
 
 // Raw implements driver.RawReader, with one SELECT. The value is JSON: the column's text, or an
-// object of the value's columns, built by the database.
+// object of the value's columns, built by the database. Bytes are hexadecimal, except that MySQL
+// has base64 there.
 func (t *table) Raw(ctx context.Context, key string) (driver.Raw, error) {
 	k, err := t.rowOf(key, t.maxKey)
 	if err != nil {

@@ -66,24 +66,22 @@ func (t *table) ensureReplaced(desc *description) (all []string) {
 	columns = append(columns, "created_at "+types.integer+" NOT NULL", "died_at "+types.integer+" NOT NULL", "version "+types.integer+" NOT NULL", "deleted "+types.integer+" NOT NULL", "value "+types.text)
 	all = append(all, "CREATE TABLE IF NOT EXISTS "+qualified(d, schema, t.made(replacedSuffix))+" ("+strings.Join(columns, ", ")+")")
 
-	var was, key []string
-	for _, c := range append(append([]string{t.created.Name, t.expires.Name, t.version}, t.key.Columns...), t.values...) {
-		was = append(was, "OLD."+q(c)+" AS "+q(c))
-	}
+	const old = "OLD."
+	var key []string
 	for _, c := range t.keyColumns() {
-		key = append(key, d.text(c))
+		key = append(key, d.text(old+c))
 	}
-	created, expires := "COALESCE("+t.createdMillis()+", 0)", "COALESCE("+t.expiresMillis()+", 0)"
+	millis := func(c TimeColumn, row string) string { return "COALESCE(" + d.millis(c.Type, row+q(c.Name)) + ", 0)" }
+	created, expires, version := millis(t.created, old), millis(t.expires, old), "COALESCE("+old+q(t.version)+", 0)"
 	insert := func(died string, deleted int, where string) string {
-		return fmt.Sprintf("INSERT INTO %s (%s, created_at, died_at, version, deleted, value) SELECT %s, %s, %s, COALESCE(%s, 0), %d, %s FROM (SELECT %s) AS was WHERE %s",
-			d.indexed(schema, t.made(replacedSuffix)), strings.Join(t.replacedKey(), ", "), strings.Join(key, ", "), created, died, q(t.version), deleted, t.rawValue(), strings.Join(was, ", "), where)
+		return fmt.Sprintf("INSERT INTO %s (%s, created_at, died_at, version, deleted, value) SELECT %s, %s, %s, %s, %d, %s WHERE %s",
+			d.indexed(schema, t.made(replacedSuffix)), strings.Join(t.replacedKey(), ", "), strings.Join(key, ", "), created, died, version, deleted, t.rawValue(old), where)
 	}
 	if t.keepReplaced {
-		next := "COALESCE(" + d.millis(t.created.Type, "NEW."+q(t.created.Name)) + ", 0)"
-		v := q(t.version)
-		all = append(all, d.trigger(schema, t.name, t.made(replacedSuffix), "UPDATE OF "+v, insert(
+		next := millis(t.created, "NEW.")
+		all = append(all, d.trigger(schema, t.name, t.made(replacedSuffix), "UPDATE OF "+q(t.version), insert(
 			fmt.Sprintf("CASE WHEN %s = 0 OR %s > %s THEN %s ELSE %s END", expires, expires, next, next, expires), 0,
-			fmt.Sprintf("COALESCE(OLD.%s, 0) <> COALESCE(NEW.%s, 0) AND %s <> 0 AND %s <> %s AND (%s <> 0 OR %s <> 0 AND %s <= %s)", v, v, next, next, created, created, expires, expires, next)))...)
+			fmt.Sprintf("%s <> COALESCE(NEW.%s, 0) AND %s <> 0 AND %s <> %s AND (%s <> 0 OR %s <> 0 AND %s <= %s)", version, q(t.version), next, next, created, created, expires, expires, next)))...)
 	}
 	if t.keepDeleted {
 		all = append(all, d.trigger(schema, t.name, t.made(deletedSuffix), "DELETE", insert(d.clock(), 1, fmt.Sprintf("%s = 0 OR %s > %s", expires, expires, d.clock())))...)
@@ -146,9 +144,11 @@ func (t *table) checkReplaced(ctx context.Context, d *description) error {
 		}
 		switch made := t.made(replacedSuffix); {
 		case len(replaced.columns) == 0 || replaced.schema != d.schema || !slices.Contains(d.enabled, t.made(o.suffix)):
-			return t.invalid("Options."+o.name, "without its table, or its trigger enabled", "needs "+made+" in the same schema, and the trigger "+t.made(o.suffix)+", as EnsureTable makes them")
+			return t.invalid("Options."+o.name, "without its table, or its trigger enabled", "needs "+made+" in the same schema, and the trigger "+t.made(o.suffix)+", as EnsureTable makes them (MySQL: over a connection of utf8mb4)")
 		case replaced.wrong != "":
 			return t.invalid("Options."+o.name, "with a table "+replaced.wrong, "needs in "+made+" a table with transactions, of which this user sees all rows")
+		case strings.Contains(replaced.columns["value"].name, " character set "):
+			return t.invalid("Options."+o.name, "with values as "+replaced.columns["value"].name, "needs in "+made+" a column value of utf8mb4, as EnsureTable makes it: other texts are lost")
 		case o.suffix == deletedSuffix && d.silent:
 			return t.invalid("Options."+o.name, "with a reference that has ON DELETE CASCADE", "must not be set, or the reference not cascade: this database fires no trigger for the rows that it takes")
 		}

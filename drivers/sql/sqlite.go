@@ -35,8 +35,8 @@ func (sqlite) lesser(a, b string) string { return "min(" + a + ", " + b + ")" }
 func (sqlite) text(column string) string { return "CAST(" + column + " AS TEXT)" }
 func (sqlite) size(column string) string { return "LENGTH(CAST(" + column + " AS BLOB))" }
 
-func (s sqlite) object(columns []string) string {
-	return object("json_object", columns, s.quote, func(c string) string {
+func (s sqlite) object(row string, columns []string) string {
+	return object("json_object", row, columns, s.quote, func(c string) string {
 		return "CASE typeof(" + c + ") WHEN 'blob' THEN hex(" + c + ") ELSE " + c + " END"
 	})
 }

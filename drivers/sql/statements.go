@@ -163,18 +163,18 @@ func (t *table) ownColumns() string {
 // rawColumns are the expressions for a record in the database's own form.
 func (t *table) rawColumns() []string {
 	q, text := t.dialect.quote, t.dialect.text
-	return []string{text(q(t.created.Name)), text(q(t.expires.Name)), text(q(t.sweep)), text(q(t.version)), t.rawValue()}
+	return []string{text(q(t.created.Name)), text(q(t.expires.Name)), text(q(t.sweep)), text(q(t.version)), t.rawValue("")}
 }
 
-// rawValue is the expression for a value in the database's own form.
-func (t *table) rawValue() string {
+// rawValue is the expression for a value in the database's own form, row as in object.
+func (t *table) rawValue(row string) string {
 	switch {
 	case len(t.values) == 0:
 		return "NULL"
 	case t.json:
-		return t.dialect.text(t.dialect.quote(t.values[0]))
+		return t.dialect.text(row + t.dialect.quote(t.values[0]))
 	}
-	return t.dialect.object(t.values)
+	return t.dialect.object(row, t.values)
 }
 
 // quoted is the table's name in a statement.

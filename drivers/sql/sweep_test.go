@@ -358,7 +358,7 @@ func TestSweepWalksIndex(t *testing.T) {
 	mustExec(t, db, PostgreSQL, "ANALYZE "+d.quoted())
 	mustExec(t, db, PostgreSQL, "SET plan_cache_mode = force_generic_plan")
 	for name, due := range map[string]string{"due": s.due(), "parked": s.parked()} {
-		sweep, _ := s.query(d.rawValue(), due, 1000)
+		sweep, _ := s.query(d.rawValue(""), due, 1000)
 		mustExec(t, db, PostgreSQL, "PREPARE "+name+" AS "+sweep)
 		var plan strings.Builder
 		err := each(t.Context(), db, "EXPLAIN (VERBOSE) EXECUTE "+name, nil, func(scan func(...any) error) error {

@@ -205,7 +205,7 @@ func (s *Sweeper) taking(due string, limit int) (query string, args []any) {
 	columns := append([]string{s.horizon()}, t.keyColumns()...)
 	columns = append(columns, t.createdMillis(), t.expiresMillis(), t.dialect.quote(t.version))
 	if s.opts.Bury != nil {
-		columns = append(columns, t.rawValue())
+		columns = append(columns, t.rawValue(""))
 	}
 	return s.query(strings.Join(columns, ", "), due, limit)
 }
