@@ -40,6 +40,7 @@ func (mysql) written(t TimeType, argument string) string {
 }
 
 func (mysql) lesser(a, b string) string { return "LEAST(" + a + ", " + b + ")" }
+
 // text names a character set: a trigger has that of the connection which made it.
 func (mysql) text(column string) string {
 	return "CAST(" + column + " AS CHAR CHARACTER SET utf8mb4)"
