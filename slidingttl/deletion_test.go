@@ -166,6 +166,39 @@ func TestDeletionBesideADeafTouch(t *testing.T) {
 	})
 }
 
+// What a deletion holds, and what is tried again of it, takes no touch of the next record with it.
+func TestSaveBehindADeafTouch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRow(t, nil)
+		free := make(chan struct{})
+		r.touches(func(context.Context) error { <-free; return errDown })
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_ = r.Upsert(ctx, 1, profile{Name: "ann"})
+		effect, saved := make(chan struct{}), make(chan error)
+		r.d.after = func(op, _ string) {
+			if op == "delete" {
+				close(effect)
+				time.Sleep(50 * time.Millisecond)
+			}
+		}
+		deleted := make(chan error)
+		go func() { deleted <- r.Delete(context.Background(), 1) }()
+		<-effect
+		time.Sleep(10 * time.Millisecond)
+		r.touches(func(context.Context) error { return nil })
+		reborn := instant(time.Now())
+		go func() { saved <- r.Upsert(context.Background(), 1, profile{Name: "bob"}) }()
+		time.Sleep(10 * time.Millisecond)
+		close(free)
+		must(t, errors.Join(<-deleted, <-saved))
+		if c := r.created(); c != reborn {
+			t.Errorf("created_at is %v before the save", reborn.Sub(c))
+		}
+		must(t, r.s.Close(t.Context()))
+	})
+}
+
 // deleter is a repository with a Delete of its own.
 type deleter struct {
 	flatProfiles
