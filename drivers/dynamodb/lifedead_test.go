@@ -100,6 +100,28 @@ func TestLifeTableDeadBeforeUntouched(t *testing.T) {
 	}
 }
 
+// An overwrite that gives the life item its own life leaves the predecessor's expiry there.
+func TestLifeTableDeadBeforeSettled(t *testing.T) {
+	tbl := open[session](t, apartly())
+	expired := base.Add(time.Hour)
+	_, image := tbl.touchedForAnHour(t, "k", session{})
+	tbl.removeItem(t, tbl.Driver.table, "k")
+	m := tbl.mustInsert(t, "k", session{}, driver.Life{CreatedAt: expired, ExpiresAt: expired.Add(time.Hour)}, expired)
+	for left := 50 * time.Minute; left > 0; left -= 5 * time.Minute { // each shortens the life
+		life := driver.Life{CreatedAt: expired, ExpiresAt: expired.Add(left)}
+		version, err := tbl.Replace(t.Context(), "k", session{}, m, life, expired)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m = driver.Meta{Life: life, Version: version}
+	}
+	tbl.wantMeta(t, "shortened", "k", m)
+	dead, err := tbl.DeadIn(t.Context(), []Change{{Old: image, At: expired.Add(time.Minute).Time(), ByTTL: true}})
+	if err != nil || len(dead) != 1 || dead[0].At != expired || dead[0].Deleted || dead[0].Problem != nil {
+		t.Errorf("it is told as %+v, %v", dead, err)
+	}
+}
+
 // A record that was deleted alive did not die at the expiry of its last write, also if the key has been
 // inserted and touched again since.
 func TestLifeTableDeletedAlive(t *testing.T) {

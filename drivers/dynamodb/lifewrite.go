@@ -239,9 +239,9 @@ func (d *core) holdLonger(ctx context.Context, f *attempts, k primaryKey, s *sto
 // doubtMark is a doubt that this driver has set.
 type doubtMark struct {
 	id      uint64
-	before  bool                 // there was one already
-	atValue bool                 // the record's life is in the value's item
-	beside  types.AttributeValue // the life item's RetainedExpiry
+	before  bool     // there was one already
+	atValue bool     // the record's life is in the value's item
+	over    lifeItem // the life item before
 }
 
 // newDoubt draws a doubt within a second from now, so that two calls of one instant do not take each other's
@@ -277,7 +277,7 @@ func (d *core) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.
 			" AND #c = " + c.set(":c", text(was.CreatedAt.Time().Format(kit.RFC3339Milli))) +
 			" AND #v = " + c.set(":is_v", versionOf(was.Version)) + " AND attribute_not_exists(#x.#o) AND attribute_not_exists(#d)"
 		if l, err = send(c, "if_not_exists(#e, "+c.set(":e", seconds(d.markTTL(was.Life)))+")"); err == nil {
-			m.atValue, m.beside = l.generation == 0, l.item[d.opts.RetainedExpiry]
+			m.atValue, m.over = l.generation == 0, l
 			return m, nil
 		}
 	} else if l, err = d.lifeOf(ctx, k); err != nil {
@@ -288,7 +288,7 @@ func (d *core) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.
 			return m, f.Failed(ctx, failed(err))
 		}
 		if f.Unsure() && l.doubt == m.id {
-			m.atValue, m.beside = l.generation == 0 || m.atValue, l.item[d.opts.RetainedExpiry]
+			m.atValue, m.over = l.generation == 0 || m.atValue, l
 			return m, nil
 		}
 		item, s, odd := d.valueAfter(ctx, k, l)
@@ -302,7 +302,7 @@ func (d *core) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.
 		case s.Meta != was:
 			return m, f.Refused(ctx, kit.InTheWay, s.Meta, nil, err)
 		}
-		m.before, m.atValue, m.beside = d.doubtful(&l), !l.of(&s), l.item[d.opts.RetainedExpiry]
+		m.before, m.atValue, m.over = d.doubtful(&l), !l.of(&s), l
 		if d.moving(&l) {
 			m.id |= 1
 		}
@@ -335,12 +335,15 @@ func (d *core) settle(ctx context.Context, k primaryKey, m doubtMark, life drive
 	held := d.holdUntil(life)
 	var c condition
 	c.exactly("#d", number(strconv.FormatUint(m.id, 10)))
-	c.exactly("#x", m.beside)
+	c.exactly("#x", m.over.item[d.opts.RetainedExpiry])
 	c.and("#e >= " + c.set(":least", seconds(d.lifeTTL(held))))
 	set := []string{
 		"#x = " + c.set(":x", apartMap(life.ExpiresAt.RoundUp(time.Second), held, generationOf(version))),
 		"#c = " + c.set(":c", text(life.CreatedAt.Time().Format(kit.RFC3339Milli))),
 		"#v = " + c.set(":v", versionOf(version)),
+	}
+	if m.over.CreatedAt != life.CreatedAt { // it has the life before
+		set = append(set, m.over.succeeds(&c, &stored{})...)
 	}
 	_, _ = d.updateLife(ctx, &attempts{Attempts: kit.Attempts{Named: true}}, k, c, updateOf(set, []string{"#d"}))
 }
