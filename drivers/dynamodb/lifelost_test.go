@@ -227,6 +227,34 @@ func TestLifeTableEnded(t *testing.T) {
 	}
 }
 
+// An overwrite whose last write is late leaves alone what another process has ended meanwhile.
+func TestLifeTableSettledAfterTheEnd(t *testing.T) {
+	tbl := open[session](t, apartly())
+	m, _ := tbl.touchedForAnHour(t, "k", session{})
+	other, updates := tbl.like(t, func(*Options) {}), 0
+	tbl.wire.between(func(op string, _ *request, send sender) (*response, error) {
+		if op == "UpdateItem" {
+			if updates++; updates == 2 {
+				tbl.wire.between(nil)
+				k, err := other.primaryKey("k")
+				l, err2 := other.lifeOf(t.Context(), k)
+				_, s, err3 := other.valueAfter(t.Context(), k, l)
+				done, err4 := other.end(t.Context(), k, &s)
+				if err := errors.Join(err, err2, err3, err4); err != nil || !done {
+					t.Errorf("another process's end: %t, %v", done, err)
+				}
+			}
+		}
+		return send()
+	})
+	if _, err := tbl.Replace(t.Context(), "k", session{}, m, lasting(30*time.Minute), base); err != nil {
+		t.Fatal(err)
+	}
+	if x, _ := tbl.lifeItemOf(t, "k")[retainedName].(*types.AttributeValueMemberM); x == nil || x.Value[lifeEnded] == nil {
+		t.Errorf("the life item is %v", tbl.lifeItemOf(t, "k"))
+	}
+}
+
 // What says that a life stands apart, and cannot be read, is no reason to take the record for dead.
 func TestLifeTableUnreadableGeneration(t *testing.T) {
 	for name, av := range map[string]types.AttributeValue{"NULL": &types.AttributeValueMemberNULL{Value: true}, "text": text("one"), "zero": number("0")} {
