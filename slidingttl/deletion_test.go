@@ -1,9 +1,11 @@
 package slidingttl_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -71,7 +73,112 @@ func (r *row) saveAgain(t *testing.T, after string) {
 	}
 }
 
+// saveBriefly saves the row, and waits 100 ms for its touch.
+func (r *row) saveBriefly(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_ = r.Upsert(ctx, 1, profile{Name: "ann"})
+}
+
 func refused(context.Context) error { return errDown }
+
+// A deletion waits for a touch under way that could not tell the record from the next one, and no later
+// one of that record is sent, whatever the deletion's answer.
+func TestDeletionEndsTheTouchesOfARow(t *testing.T) {
+	for how, during := range map[string]func(context.Context) error{
+		"slow":                     func(ctx context.Context) error { return sleep(ctx, 2*time.Second) },
+		"hangs":                    hangs,
+		"fails":                    refused,
+		"fails, no answer arrives": refused,
+	} {
+		bubble(t, func(t *testing.T) {
+			r := newRow(t, nil)
+			lost := strings.HasSuffix(how, "no answer arrives")
+			r.d.after = func(op, _ string) {
+				if op == "delete" && lost {
+					time.Sleep(time.Minute)
+				}
+			}
+			r.touches(during)
+			r.saveBriefly(t)
+			if lost { // before the touch is tried again
+				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+				defer cancel()
+				wantErr(t, r.Delete(ctx, 1), context.DeadlineExceeded)
+			} else {
+				must(t, r.Delete(t.Context(), 1))
+			}
+			r.saveAgain(t, "a touch that "+how)
+			must(t, r.s.Close(t.Context()))
+		})
+	}
+}
+
+// In a transaction a deletion waits for no touch, for which that one may wait, and none of the record is
+// sent again.
+func TestDeletionInATransaction(t *testing.T) {
+	for _, takes := range []time.Duration{0, 4500 * time.Millisecond} { // the touch fails after it, and meanwhile
+		bubble(t, func(t *testing.T) {
+			r := newRow(t, nil)
+			r.before = takes
+			r.touches(func(ctx context.Context) error { return cmp.Or(sleep(ctx, 2*time.Second), errDown) })
+			r.saveBriefly(t)
+			began := time.Now()
+			must(t, r.Delete(driver.WithUndo(t.Context()), 1))
+			if took := time.Since(began); took > takes+time.Second {
+				t.Errorf("it took %v", took)
+			}
+			r.saveAgain(t, fmt.Sprint("a deletion of ", takes))
+			must(t, r.s.Close(t.Context()))
+		})
+	}
+}
+
+// A deletion that fails takes nothing off the record: its touch is still tried again.
+func TestFailedDeletionEndsNoTouch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRow(t, nil)
+		born := r.created()
+		r.touches(refused)
+		r.refuseDelete.Store(true)
+		wantErr(t, r.Upsert(t.Context(), 1, profile{Name: "ann"}), errDown)
+		wantErr(t, r.Delete(t.Context(), 1), errDown)
+		_, err := r.Get(t.Context(), 1)
+		must(t, err)
+		r.touches(func(context.Context) error { return nil })
+		time.Sleep(time.Minute)
+		if c := r.created(); c != born {
+			t.Errorf("created_at has moved by %v", c.Sub(born))
+		}
+		must(t, r.s.Close(t.Context()))
+	})
+}
+
+// A deletion whose answer is late takes nothing off what was written after it took effect.
+func TestLateDeletionEndsNoLaterTouch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRow(t, nil)
+		r.touches(refused)
+		wantErr(t, r.Upsert(t.Context(), 1, profile{Name: "ann"}), errDown)
+		r.d.after = func(op, _ string) {
+			if op == "delete" {
+				time.Sleep(5 * time.Second)
+			}
+		}
+		done := make(chan error)
+		go func() { done <- r.s.Delete(context.Background(), profileKey(1)) }()
+		time.Sleep(500 * time.Millisecond)
+		reborn := instant(time.Now())
+		wantErr(t, r.Upsert(t.Context(), 1, profile{Name: "bob"}), errDown)
+		must(t, <-done)
+		r.touches(func(context.Context) error { return nil })
+		time.Sleep(time.Minute)
+		if c := r.created(); c != reborn {
+			t.Errorf("created_at is %v before the save", reborn.Sub(c))
+		}
+		must(t, r.s.Close(t.Context()))
+	})
+}
 
 // A deletion that finds another one done, or is refused beside it, leaves no touch to the next record.
 func TestTwoDeletions(t *testing.T) {
@@ -153,9 +260,7 @@ func TestDeletionBesideADeafTouch(t *testing.T) {
 		r := newRow(t, nil)
 		free := make(chan struct{})
 		r.touches(func(context.Context) error { <-free; return nil })
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		_ = r.Upsert(ctx, 1, profile{Name: "ann"})
+		r.saveBriefly(t)
 		began := time.Now()
 		must(t, r.Delete(t.Context(), 1))
 		if took := time.Since(began); took > time.Minute {
@@ -172,9 +277,7 @@ func TestSaveBehindADeafTouch(t *testing.T) {
 		r := newRow(t, nil)
 		free := make(chan struct{})
 		r.touches(func(context.Context) error { <-free; return errDown })
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		_ = r.Upsert(ctx, 1, profile{Name: "ann"})
+		r.saveBriefly(t)
 		effect, saved := make(chan struct{}), make(chan error)
 		r.d.after = func(op, _ string) {
 			if op == "delete" {
@@ -238,13 +341,11 @@ func TestDeletionAfterClose(t *testing.T) {
 			return deleter{p, func() error { late.Store(closed.Load()); return nil }}
 		})
 		r.touches(func(context.Context) error { time.Sleep(4 * time.Second); return nil })
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		_ = r.Upsert(ctx, 1, profile{Name: "ann"})
+		r.saveBriefly(t)
 		done := make(chan error)
 		go func() { done <- r.Delete(context.Background(), 1) }()
 		time.Sleep(10 * time.Millisecond)
-		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_ = r.s.Close(ctx)
 		closed.Store(true)

@@ -1,9 +1,7 @@
 package slidingttl_test
 
 import (
-	"cmp"
 	"context"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -76,96 +74,6 @@ func (p flatProfiles) Upsert(_ context.Context, id int, v profile) error {
 	return nil
 }
 
-// A deletion waits for a touch under way that could not tell the record from the next one, and no later
-// one of that record is sent, whatever the deletion's answer.
-func TestDeletionEndsTheTouchesOfARow(t *testing.T) {
-	for how, during := range map[string]func(context.Context) error{
-		"slow":                     func(ctx context.Context) error { return sleep(ctx, 2*time.Second) },
-		"hangs":                    hangs,
-		"fails":                    func(context.Context) error { return errDown },
-		"fails, no answer arrives": func(context.Context) error { return errDown },
-	} {
-		bubble(t, func(t *testing.T) {
-			under := newFlat[profile]()
-			d := over[profile](under)
-			lost := strings.HasSuffix(how, "no answer arrives")
-			var troubled atomic.Bool
-			d.before = func(ctx context.Context, op, _ string) error {
-				if op == "touch" && troubled.Load() {
-					return during(ctx)
-				}
-				return nil
-			}
-			d.after = func(op, _ string) {
-				if op == "delete" && lost {
-					time.Sleep(time.Minute)
-				}
-			}
-			_, w := wrapOver(t, d, flatProfiles{under}, nil, false)
-			must(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}))
-			time.Sleep(20 * time.Minute)
-			troubled.Store(true)
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			_ = w.Upsert(ctx, 1, profile{Name: "ann"})
-			cancel()
-			if lost { // before the touch is tried again
-				ctx, cancel = context.WithTimeout(t.Context(), 500*time.Millisecond)
-				wantErr(t, w.Delete(ctx, 1), context.DeadlineExceeded)
-				cancel()
-			} else {
-				must(t, w.Delete(t.Context(), 1))
-			}
-			troubled.Store(false)
-			reborn := instant(time.Now())
-			must(t, w.Upsert(t.Context(), 1, profile{Name: "bob"}))
-			time.Sleep(time.Minute)
-			if e := under.at(profileKey(1)); e.CreatedAt != reborn {
-				t.Errorf("touch %s: created_at is %v before the save", how, reborn.Sub(e.CreatedAt))
-			}
-		})
-	}
-}
-
-// In a transaction a deletion waits for no touch, for which that one may wait, and none of the record is
-// sent again.
-func TestDeletionInATransaction(t *testing.T) {
-	for _, takes := range []time.Duration{0, 4500 * time.Millisecond} { // the touch fails after it, and meanwhile
-		bubble(t, func(t *testing.T) {
-			under := newFlat[profile]()
-			d := over[profile](under)
-			var troubled atomic.Bool
-			d.before = func(ctx context.Context, op, _ string) error {
-				switch {
-				case op == "delete":
-					return sleep(ctx, takes)
-				case op == "touch" && troubled.Load():
-					return cmp.Or(sleep(ctx, 2*time.Second), errDown)
-				}
-				return nil
-			}
-			_, w := wrapOver(t, d, flatProfiles{under}, nil, false)
-			must(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}))
-			time.Sleep(20 * time.Minute)
-			troubled.Store(true)
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			_ = w.Upsert(ctx, 1, profile{Name: "ann"})
-			cancel()
-			began := time.Now()
-			must(t, w.Delete(driver.WithUndo(t.Context()), 1))
-			if took := time.Since(began); took > takes+time.Second {
-				t.Errorf("it took %v", took)
-			}
-			troubled.Store(false)
-			reborn := instant(time.Now())
-			must(t, w.Upsert(t.Context(), 1, profile{Name: "bob"}))
-			time.Sleep(time.Minute)
-			if e := under.at(profileKey(1)); e.CreatedAt != reborn {
-				t.Errorf("a deletion of %v: created_at is %v before the save", takes, reborn.Sub(e.CreatedAt))
-			}
-		})
-	}
-}
-
 // A deletion waits for no touch of a record with created_at: no other one is taken for it.
 func TestDeletionBesideATouch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -212,65 +120,6 @@ func TestLostTouchOfARowIsItsOwn(t *testing.T) {
 		reborn := instant(time.Now())
 		must(t, w.Upsert(t.Context(), 1, profile{Name: "bob"}))
 		if e := under.at(profileKey(1)); e.CreatedAt < reborn {
-			t.Errorf("created_at is %v before the save", reborn.Sub(e.CreatedAt))
-		}
-	})
-}
-
-// A deletion that fails takes nothing off the record: its touch is still tried again.
-func TestFailedDeletionEndsNoTouch(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		under := newFlat[profile]()
-		d := over[profile](under)
-		_, w := wrapOver(t, d, flatProfiles{under}, nil, false)
-		born := instant(time.Now())
-		must(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}))
-		time.Sleep(20 * time.Minute)
-		var down atomic.Bool
-		down.Store(true)
-		d.before = func(_ context.Context, op, _ string) error {
-			if down.Load() && (op == "touch" || op == "delete") {
-				return errDown
-			}
-			return nil
-		}
-		wantErr(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}), errDown)
-		wantErr(t, w.Delete(t.Context(), 1), errDown)
-		_, err := w.Get(t.Context(), 1)
-		must(t, err)
-		down.Store(false)
-		time.Sleep(time.Minute)
-		if e := under.at(profileKey(1)); e.CreatedAt != born {
-			t.Errorf("created_at has moved by %v", e.CreatedAt.Sub(born))
-		}
-	})
-}
-
-// A deletion whose answer is late takes nothing off what was written after it took effect.
-func TestLateDeletionEndsNoLaterTouch(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		under := newFlat[profile]()
-		d := over[profile](under)
-		fail := failTouches(d, all)
-		s, w := wrapOver(t, d, flatProfiles{under}, nil, false)
-		must(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}))
-		time.Sleep(20 * time.Minute)
-		fail(true)
-		wantErr(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}), errDown)
-		d.after = func(op, _ string) {
-			if op == "delete" {
-				time.Sleep(5 * time.Second)
-			}
-		}
-		done := make(chan error)
-		go func() { done <- s.Delete(context.Background(), profileKey(1)) }()
-		time.Sleep(500 * time.Millisecond)
-		reborn := instant(time.Now())
-		wantErr(t, w.Upsert(t.Context(), 1, profile{Name: "bob"}), errDown)
-		must(t, <-done)
-		fail(false)
-		time.Sleep(time.Minute)
-		if e := under.at(profileKey(1)); e.CreatedAt != reborn {
 			t.Errorf("created_at is %v before the save", reborn.Sub(e.CreatedAt))
 		}
 	})
