@@ -36,6 +36,7 @@ func (t *table) Check(ctx context.Context, longest time.Duration) error {
 		return c == "" && len(t.values) > 0 || slices.ContainsFunc(t.values, func(v string) bool { return strings.ToLower(v) == c })
 	})
 	t.keyed.Store(&keyed)
+	t.rounds.Store(t.json && t.dialect.types().inProcess && t.dialect.keyKind(desc.columns[strings.ToLower(t.values[0])]).form != anyText)
 	key := t.checkKey(ctx, desc)
 	if key != nil && !errors.Is(key, driver.ErrInvalid) {
 		return key
@@ -79,7 +80,7 @@ type description struct {
 type columnType struct {
 	name   string // in lower case
 	digits int    // digits of a second's fraction; negative: the type's maximum
-	moves  bool   // the database sets it at every write of the row
+	moves  bool   // the database sets it, when others of the row are written
 }
 
 // invalidIndex is an index as it stands in DROP INDEX, and its first column.
@@ -205,6 +206,8 @@ type keyKind struct {
 	width int  // it pads a text to so many bytes; zero: not at all
 	last  rune // of its character set; zero: all
 	bits  int  // of the numbers that it holds, where another would become a different one or not be sent; zero: the server refuses it
+
+	counts bool // it takes zero, or nothing, for its next number
 }
 
 type keyForm int
@@ -230,6 +233,8 @@ func (k keyKind) check(arg any) string {
 		return fmt.Sprintf("must be at most %d characters: the column cuts spaces beyond", k.most)
 	case k.last > 0 && strings.ContainsFunc(s, func(r rune) bool { return r > k.last }):
 		return "must be of the column's character set"
+	case k.counts && (s == "0" || !isText && !isNumber):
+		return "must be a number other than 0, for which AUTO_INCREMENT gives the next one unless sql_mode has NO_AUTO_VALUE_ON_ZERO"
 	case k.form == wholeNumber && (isText || isNumber):
 		digits := strings.TrimPrefix(s, "-")
 		if digits == "" || strings.Trim(digits, "0123456789") != "" || digits[0] == '0' && s != "0" {
@@ -323,6 +328,8 @@ func (t *table) checkTable(d *description) error {
 		switch {
 		case !ok:
 			errs = append(errs, t.invalid(fmt.Sprintf("column %q", name), "missing", "must be there"))
+		case c.moves:
+			errs = append(errs, t.invalid(fmt.Sprintf("column %q", name), "set by ON UPDATE, or GENERATED", "must hold what was written"))
 		case fits != nil && !fits(c):
 			errs = append(errs, t.invalid(fmt.Sprintf("column %q", name), c.name, rule))
 		}
@@ -332,14 +339,12 @@ func (t *table) checkTable(d *description) error {
 		fits := func(is columnType) bool { return t.dialect.fits(c.Type, is) }
 		mend := append(t.mend(c), "or set Options to its type")
 		column(c.Name, fits, "must be "+types.times[c.Type]+", with milliseconds: "+strings.Join(mend, ", "))
-		if d.columns[strings.ToLower(c.Name)].moves {
-			errs = append(errs, t.invalid(fmt.Sprintf("column %q", c.Name), "set by ON UPDATE", "must hold what was written"))
-		}
 	}
 	column(t.sweep, t.dialect.integerType, "must be "+types.integer)
 	column(t.version, t.dialect.integerType, "must be "+types.integer)
 	for _, name := range t.values {
-		column(name, nil, "")
+		holds, knows := t.dialect.(interface{ holds(columnType, bool) bool })
+		column(name, func(is columnType) bool { return !knows || holds.holds(is, t.json) }, "must hold what was written: JSON as "+types.value+", and zero without AUTO_INCREMENT")
 	}
 	key := make([]string, len(t.key.Columns))
 	for i, name := range t.key.Columns {

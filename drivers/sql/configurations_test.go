@@ -38,7 +38,7 @@ type dimension struct {
 	sound, suspect []string
 }
 
-var values = dimension{"T", []string{"struct", "string", "any", "columns", "life only"}, nil}
+var values = dimension{"T", []string{"struct", "string", "number", "any", "columns", "life only"}, nil}
 
 var dimensions = map[string][]dimension{
 	"postgres": {
@@ -57,31 +57,31 @@ var dimensions = map[string][]dimension{
 		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by a disabled trigger", "by another table's trigger"}},
 	},
 	"mariadb": {
-		{"access", []string{"direct", "interpolateParams=true", "clientFoundRows=true", "parseTime=true&loc=Local", "collation=utf8mb4_bin", "innodb_snapshot_isolation=ON"}, []string{"sql_mode=''", "autocommit=0", "time_zone='%2B02:00'", "charset=latin1", "completion_type=CHAIN", "completion_type=2", "character_set_client=latin1", "character_set_connection=latin1"}},
+		{"access", []string{"direct", "interpolateParams=true", "clientFoundRows=true", "parseTime=true&loc=Local", "collation=utf8mb4_bin", "innodb_snapshot_isolation=ON"}, []string{"sql_mode=''", "autocommit=0", "time_zone='%2B02:00'", "charset=latin1", "completion_type=CHAIN", "completion_type=2", "character_set_client=latin1", "character_set_connection=latin1", "sql_select_limit=40"}},
 		{"key", []string{"VARBINARY(255)", "VARCHAR(255) COLLATE utf8mb4_nopad_bin", "VARBINARY(40)", "VARCHAR(60) COLLATE utf8mb4_nopad_bin"}, []string{"UUID", "BINARY(60)", "VARCHAR(191)", "VARCHAR(191) COLLATE utf8mb4_bin", "CHAR(60) COLLATE utf8mb4_nopad_bin", "VARCHAR(200) CHARACTER SET latin1 COLLATE latin1_nopad_bin", "BIGINT", "BIGINT ZEROFILL", "INET4", "INET6", "BIT(40)", "DATE"}},
-		{"layout", []string{"id", "tenant number and id", "tenant digits and id"}, []string{"tenant text and id"}},
+		{"layout", []string{"id", "tenant number and id", "tenant digits and id"}, []string{"tenant text and id", "counted tenant and id"}},
 		{"created", []string{"BIGINT", "TIMESTAMP(3) NULL", "DATETIME(3)", "DATETIME(6)"}, []string{"DATETIME", "INT", "BIGINT UNSIGNED", "TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)"}},
 		{"expires", []string{"BIGINT", "TIMESTAMP(3) NULL", "DATETIME(3)"}, []string{"DOUBLE", "TIMESTAMP(3) NULL for 15 years", "DATETIME(3) for 15 years"}},
-		{"value", []string{"JSON", "LONGTEXT CHARACTER SET utf8mb4", "LONGBLOB"}, []string{"VARCHAR(2)", "TEXT CHARACTER SET latin1"}},
+		{"value", []string{"JSON", "LONGTEXT CHARACTER SET utf8mb4", "LONGBLOB"}, []string{"VARCHAR(2)", "TEXT CHARACTER SET latin1", "DOUBLE", "DECIMAL(60,2)"}},
 		values,
 		{"isolation", []string{"READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"}, []string{"READ-UNCOMMITTED"}},
 		{"rights", []string{"owner", "granted", "columns"}, []string{"SELECT", "SELECT, INSERT, UPDATE"}},
-		{"kind", []string{"plain", "key partitions", "compressed"}, []string{"MyISAM", "MEMORY", "Aria", "key of a prefix", "hashed key", "no sweep index", "system versioning"}},
+		{"kind", []string{"plain", "key partitions", "compressed"}, []string{"MyISAM", "MEMORY", "Aria", "key of a prefix", "hashed key", "no sweep index", "ignored sweep index", "system versioning", "generated version"}},
 		{"extra", []string{"none", "unique owner"}, nil},
 		{"made", []string{"whole", "by Schema"}, nil},
 		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by another table's trigger", "by a client of latin1", "in texts of latin1"}},
 	},
 	"sqlite": {
-		{"access", []string{"wal", "wal full", "wal, one connection", "memory, one connection", "wal, immediate"}, []string{"memory", "shared memory", "delete", "impatient"}},
+		{"access", []string{"wal", "wal full", "wal, one connection", "memory, one connection", "wal, immediate"}, []string{"memory", "shared memory", "delete", "impatient", "exclusive", "utf16"}},
 		{"key", []string{"TEXT", "TEXT COLLATE BINARY", "VARCHAR(40)", "BLOB"}, []string{"TEXT COLLATE NOCASE", "TEXT COLLATE RTRIM", "INTEGER", "NUMERIC", "REAL", "STRING"}},
 		{"layout", []string{"id", "tenant number and id", "tenant digits and id"}, []string{"tenant text and id"}},
 		{"created", []string{"INTEGER", "TEXT", "DATETIME"}, []string{"REAL", "BLOB"}},
 		{"expires", []string{"INTEGER", "BIGINT", "TIMESTAMP"}, []string{"NUMERIC"}},
-		{"value", []string{"TEXT", "JSON", "BLOB"}, []string{"INTEGER"}},
+		{"value", []string{"TEXT", "JSON", "BLOB"}, []string{"INTEGER", "DOUBLE"}},
 		values,
 		{"isolation", []string{"default"}, nil},
 		{"rights", []string{"owner"}, []string{"query_only"}},
-		{"kind", []string{"plain", "without rowid", "strict"}, []string{"key nocase", "partial key", "no sweep index", "view"}},
+		{"kind", []string{"plain", "without rowid", "strict"}, []string{"strict value BLOB", "strict value INT", "strict key BLOB", "key nocase", "partial key", "no sweep index", "view"}},
 		{"extra", []string{"none", "unique owner", "unique owner, by rollback"}, nil},
 		{"made", []string{"whole", "by Schema"}, nil},
 		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by another table's trigger"}},
@@ -104,7 +104,7 @@ func possible(db string, c configuration) bool {
 		return false
 	case (c["kind"] == "view" || c["kind"] == "system versioning") && strings.HasPrefix(c["extra"], "unique owner"), db == "mariadb" && c["kind"] == "MyISAM" && strings.HasPrefix(c["key"], "VARCHAR"):
 		return false
-	case db == "sqlite" && c["kind"] == "strict":
+	case db == "sqlite" && strings.HasPrefix(c["kind"], "strict"):
 		for _, name := range []string{"key", "created", "expires", "value"} {
 			if c[name] != "" && !slices.Contains([]string{"TEXT", "INTEGER"}, c[name]) {
 				return false
@@ -308,6 +308,8 @@ func (y *yard) open(t *testing.T, c configuration) *place {
 			"shared memory":          "file:shared" + user + "?mode=memory&cache=shared",
 			"delete":                 "file:" + file + "?_pragma=busy_timeout(10000)",
 			"impatient":              "file:" + file + "?_pragma=journal_mode(wal)",
+			"exclusive":              sqltest.SQLiteDSN(file) + "&_pragma=locking_mode(exclusive)",
+			"utf16":                  "file:" + file + "?_pragma=encoding(%22UTF-16%22)&_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)",
 		}[c["access"]]
 		if c["rights"] == "query_only" {
 			dsn = sqltest.SQLiteDSN(file)
@@ -369,9 +371,11 @@ func (c configuration) tables(db, name string) (statements []string) {
 	switch c["layout"] {
 	case "tenant number and id", "tenant digits and id":
 		tenant = "tenant BIGINT NOT NULL, "
-		if db == "sqlite" && c["kind"] == "strict" {
+		if db == "sqlite" && strings.HasPrefix(c["kind"], "strict") {
 			tenant = "tenant INTEGER NOT NULL, "
 		}
+	case "counted tenant and id":
+		tenant = "tenant BIGINT NOT NULL AUTO_INCREMENT, "
 	case "tenant text and id":
 		tenant = "tenant " + map[string]string{"postgres": "text COLLATE folded", "mariadb": "VARCHAR(60)", "sqlite": "TEXT COLLATE NOCASE"}[db] + " NOT NULL, "
 	}
@@ -470,6 +474,16 @@ func (c configuration) tables(db, name string) (statements []string) {
 		primary = ", UNIQUE KEY (" + strings.Replace(key, "id", "id(10)", 1) + ")"
 	case "system versioning":
 		after = " WITH SYSTEM VERSIONING"
+	case "ignored sweep index":
+		sweep += " IGNORED"
+	case "generated version":
+		columns = strings.Replace(columns, "version "+integer, "version "+integer+" GENERATED ALWAYS AS (sweep_at) VIRTUAL", 1)
+	case "strict value BLOB", "strict value INT":
+		columns = strings.Replace(columns, "value "+c["value"], strings.TrimPrefix(c["kind"], "strict "), 1)
+		after = " STRICT"
+	case "strict key BLOB":
+		columns = strings.Replace(columns, "id "+id, "id BLOB", 1)
+		after = " STRICT"
 	case "without rowid":
 		after = " WITHOUT ROWID"
 	case "strict":
@@ -528,7 +542,7 @@ func options[T any](db string, c configuration) *Options[T] {
 		}
 	}
 	if c["layout"] != "id" {
-		o.Key = Key{Columns: []string{"tenant", "id"}, Split: split(c["layout"] == "tenant number and id"), Join: func(c []string) string { return strings.Join(c, "/") }}
+		o.Key = Key{Columns: []string{"tenant", "id"}, Split: split(c["layout"] == "tenant number and id" || c["layout"] == "counted tenant and id"), Join: func(c []string) string { return strings.Join(c, "/") }}
 	}
 	return o
 }
@@ -557,6 +571,10 @@ func (y *yard) try(t *testing.T, c configuration) judgement {
 	switch c["T"] {
 	case "string":
 		return tryType(t, y, p, c, nil, func(i int) string { return fmt.Sprint("\u00fc\U0001f600 \"\\ ", i) })
+	case "number":
+		return tryType(t, y, p, c, nil, func(i int) json.Number {
+			return json.Number(fmt.Sprint(i, []string{"", ".50", "2345678901234567890", ".12345678901234567890"}[i%4]))
+		})
 	case "any":
 		return tryType(t, y, p, c, nil, func(i int) any { return []any{map[string]any{"n": float64(i), "s": "\u00fc"}, nil, true} })
 	case "columns":
@@ -743,7 +761,7 @@ func (k *contractOf[T]) errorf(format string, args ...any) {
 // key puts a name into the configuration's layout.
 func (k *contractOf[T]) key(name string) string {
 	switch k.c["layout"] {
-	case "tenant number and id", "tenant digits and id":
+	case "tenant number and id", "tenant digits and id", "counted tenant and id":
 		return "7/" + name
 	case "tenant text and id":
 		return "seven/" + name
@@ -811,7 +829,7 @@ var spelled = []string{
 func (k *contractOf[T]) keys() (live []string) {
 	names := []string{"abcdef", "AbCdEf", "abcdef ", "abcd\u00e9f", "abcde\u0301f", "abcdef\u00ad", "1", "01", "1.0", "1e0", `a\b`, `\x41`, "A", "\x01", "\U0001f600", "%", strings.Repeat("k", 100), strings.Repeat("k", 101),
 		strings.Repeat("s", 60), strings.Repeat("s", 60) + " ", strings.Repeat("z", 58) + "    "}
-	names = append(names, spelled...)
+	names = append(append(names, "a\ufffd", "a\ufffe", "a\uffff"), spelled...)
 	var keys []string
 	for _, name := range names {
 		keys = append(keys, k.key(name))
@@ -822,10 +840,16 @@ func (k *contractOf[T]) keys() (live []string) {
 	if k.c["layout"] == "tenant digits and id" {
 		keys = append(keys, "99999999999999999998/abcdef", "99999999999999999999/abcdef", "07/abcdef")
 	}
+	if strings.HasSuffix(k.c["layout"], " and id") && k.c["layout"] != "tenant text and id" {
+		keys = append(keys, "0/abcdef", "1/abcdef", "2/abcdef")
+	}
 	for i, key := range keys {
 		if k.bear(fmt.Sprintf("Insert of %q", key), k.store.Insert(k.ctx, key, k.v(i))) {
 			live = append(live, key)
 		}
+	}
+	if of := k.c.suspect(k.y.name); len(live) == 0 && !strings.HasPrefix(of, "key=") && !strings.HasPrefix(of, "value=") && of != "kind=strict key BLOB" {
+		k.errorf("Check passes, and each write is refused")
 	}
 	for i, key := range keys {
 		v, err := k.store.Get(k.ctx, key)
@@ -1372,6 +1396,7 @@ func (k *contractOf[T]) walks(sound []string) {
 			k.errorf("Store.Get of %q: %v", key, err)
 		}
 	}
+	k.planned()
 	for _, bury := range []bool{true, false} {
 		o := &SweepOptions{Batch: 7}
 		if bury {
@@ -1397,6 +1422,20 @@ func (k *contractOf[T]) walks(sound []string) {
 		}
 	}
 	k.scan()
+}
+
+// planned wants MySQL's sweeps to have an index that they may use.
+func (k *contractOf[T]) planned() {
+	if k.y.name != "mariadb" {
+		return
+	}
+	query, args := (&Sweeper{table: k.d.table}).taking("<= 5", 10)
+	var index stdsql.NullString
+	var rest any
+	err := k.p.db.QueryRowContext(k.ctx, "EXPLAIN "+query, args...).Scan(&rest, &rest, &rest, &rest, &index, &rest, &rest, &rest, &rest, &rest)
+	if err != nil || !index.Valid {
+		k.errorf("a sweep reads the whole table: %v", err)
+	}
 }
 
 // scan wants a walk to meet each row once.

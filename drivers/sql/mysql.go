@@ -106,14 +106,14 @@ func (mysql) verdict(err error) verdict {
 }
 
 const mysqlColumns = `
-SELECT COLUMN_NAME, CONCAT(COLUMN_TYPE, IF(CHARACTER_SET_NAME IN ('utf8mb4', 'binary'), '', COALESCE(CONCAT(' character set ', CHARACTER_SET_NAME), ''))), COALESCE(DATETIME_PRECISION, 0), EXTRA LIKE '%on update%'
+SELECT COLUMN_NAME, CONCAT(COLUMN_TYPE, IF(CHARACTER_SET_NAME IN ('utf8mb4', 'binary'), '', COALESCE(CONCAT(' character set ', CHARACTER_SET_NAME), '')), IF(EXTRA LIKE '%auto_increment%' AND NOT FIND_IN_SET('NO_AUTO_VALUE_ON_ZERO', @@sql_mode), ' auto_increment', '')), COALESCE(DATETIME_PRECISION, 0), EXTRA LIKE '%on update%' OR EXTRA LIKE '% GENERATED%'
 FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?`
 
 const mysqlIndexes = `
 SELECT INDEX_NAME, NON_UNIQUE = 0 AND SUB_PART IS NULL AND INDEX_TYPE = 'BTREE', COALESCE(COLUMN_NAME, '')
 FROM information_schema.STATISTICS
-WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?
+WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ? /*M!100600 AND IGNORED = 'NO' *//*!80000 AND IS_VISIBLE = 'YES' */
 ORDER BY INDEX_NAME, SEQ_IN_INDEX`
 
 const mysqlTriggers = `
@@ -141,6 +141,7 @@ func (m mysql) describe(ctx context.Context, db *stdsql.DB, schema, table string
 
 func (mysql) settings(ctx context.Context, db *stdsql.DB, times []TimeType) error {
 	var autocommit, readOnly, offset, shift, logged int
+	var most uint64
 	var stands bool
 	var isolation, mode, charset, completion string
 	// MySQL 8 and MariaDB call the isolation differently; both answer to SHOW.
@@ -154,8 +155,8 @@ func (mysql) settings(ctx context.Context, db *stdsql.DB, times []TimeType) erro
 	}
 	all := strings.Join(offsets, ", ")
 	query := "SELECT @@autocommit, @@read_only, @@sql_mode, @@log_bin AND @@binlog_format = 'STATEMENT', SLEEP(0.001) = 0 AND SYSDATE(6) = NOW(6), " +
-		"TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), NOW()), GREATEST(" + all + ") - LEAST(" + all + "), CONCAT_WS(', ', @@character_set_client, @@character_set_connection, NULLIF(@@character_set_results, '')), @@completion_type"
-	if err := db.QueryRowContext(ctx, query).Scan(&autocommit, &readOnly, &mode, &logged, &stands, &offset, &shift, &charset, &completion); err != nil {
+		"TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), NOW()), GREATEST(" + all + ") - LEAST(" + all + "), CONCAT_WS(', ', @@character_set_client, @@character_set_connection, NULLIF(@@character_set_results, '')), @@completion_type, @@sql_select_limit"
+	if err := db.QueryRowContext(ctx, query).Scan(&autocommit, &readOnly, &mode, &logged, &stands, &offset, &shift, &charset, &completion, &most); err != nil {
 		return err
 	}
 	var r refusals
@@ -163,6 +164,7 @@ func (mysql) settings(ctx context.Context, db *stdsql.DB, times []TimeType) erro
 	r.when(readOnly != 0, "database", "read-only", "must take writes")
 	r.when(strings.Trim(strings.ReplaceAll(charset, "utf8mb4", ""), ", ") != "", "charset", charset, "must be utf8mb4 for client, connection and results: otherwise texts are converted on their way")
 	r.when(completion != "NO_CHAIN", "completion_type", completion, "must be NO_CHAIN: otherwise statements after a commit are part of another transaction, which nobody commits")
+	r.when(most < maxBatch, "sql_select_limit", fmt.Sprint(most), fmt.Sprintf("must be at least %d: otherwise reads of many keys leave some out", maxBatch))
 	r.when(isolation == "READ-UNCOMMITTED", "isolation", isolation, "must be READ COMMITTED or higher: otherwise reads return values that may be rolled back")
 	r.when(!strings.Contains(mode, "STRICT_TRANS_TABLES") && !strings.Contains(mode, "STRICT_ALL_TABLES"), "sql_mode", mode,
 		"must have STRICT_TRANS_TABLES: otherwise a key that is too long is cut, and equals another key")
@@ -185,12 +187,19 @@ func (mysql) fits(t TimeType, c columnType) bool {
 	return mysql{}.integerType(c)
 }
 
+// holds: a number would be rounded by a numeric column, and zero taken for the next number of AUTO_INCREMENT.
+func (mysql) holds(c columnType, json bool) bool {
+	is := func(part string) bool { return strings.Contains(c.name, part) }
+	return !is(" auto_increment") && (!json || is("json") || is("text") || is("blob") || is("char") || is("varbinary"))
+}
+
 func (mysql) integerType(c columnType) bool {
 	return strings.HasPrefix(c.name, "bigint") && !strings.Contains(c.name, "unsigned")
 }
 
 func (mysql) keyKind(c columnType) keyKind {
-	name, charset, _ := strings.Cut(c.name, " character set ")
+	of, counts := strings.CutSuffix(c.name, " auto_increment")
+	name, charset, _ := strings.Cut(of, " character set ")
 	last, known := map[string]rune{"": 0, "ascii": 0x7f, "utf8": 0xffff, "utf8mb3": 0xffff}[charset]
 	if !known { // a list of keys may not be converted to it
 		return keyKind{}
@@ -207,7 +216,7 @@ func (mysql) keyKind(c columnType) keyKind {
 	case "uuid":
 		return keyKind{form: uuidText}
 	case "tinyint", "smallint", "mediumint", "int", "bigint":
-		return keyKind{form: wholeNumber}
+		return keyKind{form: wholeNumber, counts: counts}
 	}
 	return keyKind{}
 }

@@ -79,9 +79,10 @@ func (sqlite) verdict(err error) verdict {
 	return refused
 }
 
-// sqliteColumns: ANY in a STRICT table keeps what it is given, as a column without a type does.
+// sqliteColumns: ANY in a STRICT table keeps what it is given, as a column without a type does. Its others
+// but TEXT take no text.
 const sqliteColumns = `
-SELECT name, CASE WHEN lower(type) <> 'any' OR NOT EXISTS (SELECT 1 FROM pragma_table_list(?2) WHERE schema = COALESCE(NULLIF(?1, ''), 'main') AND strict) THEN lower(type) ELSE '' END, 0, 0
+SELECT name, CASE WHEN lower(type) = 'text' OR NOT EXISTS (SELECT 1 FROM pragma_table_list(?2) WHERE schema = COALESCE(NULLIF(?1, ''), 'main') AND strict) THEN lower(type) WHEN lower(type) = 'any' THEN '' ELSE 'strict ' || lower(type) END, 0, 0
 FROM pragma_table_info(?2, COALESCE(NULLIF(?1, ''), 'main'))`
 
 const sqliteIndexes = `
@@ -97,9 +98,9 @@ func (s sqlite) describe(ctx context.Context, db *stdsql.DB, schema, table strin
 }
 
 func (sqlite) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) error {
-	var mode string
+	var mode, locks, encoding string
 	var timeout int
-	if err := db.QueryRowContext(ctx, "SELECT journal_mode, timeout FROM pragma_journal_mode, pragma_busy_timeout").Scan(&mode, &timeout); err != nil {
+	if err := db.QueryRowContext(ctx, "SELECT journal_mode, timeout, locking_mode, encoding FROM pragma_journal_mode, pragma_busy_timeout, pragma_locking_mode, pragma_encoding").Scan(&mode, &timeout, &locks, &encoding); err != nil {
 		return err
 	}
 	shared := mode != "memory" // else only this process has the database
@@ -109,6 +110,8 @@ func (sqlite) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) error {
 		"must be modernc.org/sqlite, or one with its error codes: a BUSY could not be told from a write that may have landed")
 	r.when(!shared && db.Stats().MaxOpenConnections != 1, "connections to a database in memory", "several",
 		"must be one, by db.SetMaxOpenConns(1): each would have a database of its own, or fail because others read")
+	r.when(shared && locks != "normal" && db.Stats().MaxOpenConnections != 1, "locking_mode", locks, "must be normal, or the only connection's, by db.SetMaxOpenConns(1): the others would wait for ever")
+	r.when(encoding != "UTF-8", "encoding", encoding, "must be UTF-8: otherwise U+FFFE and U+FFFF become U+FFFD, and keys with them equal")
 	r.when(shared && mode != "wal", "journal_mode", mode, "must be wal, so that readers and the writer do not wait for each other: _pragma=journal_mode(wal)")
 	r.when(shared && timeout < 1000, "busy_timeout", fmt.Sprintf("%d ms", timeout), "must be at least 1 s, so that writers wait for each other: _pragma=busy_timeout(10000)")
 	return errors.Join(r...)
@@ -122,6 +125,12 @@ func (s sqlite) fits(t TimeType, c columnType) bool {
 	return !s.integerType(c) && !strings.Contains(c.name, "real") && !strings.Contains(c.name, "blob")
 }
 
+// holds: a STRICT table refuses a text for another type, and REAL takes a number's text for the number.
+func (sqlite) holds(c columnType, json bool) bool {
+	is := func(part string) bool { return strings.Contains(c.name, part) }
+	return !json || !is("strict ") && !is("real") && !is("floa") && !is("doub")
+}
+
 // integerType: in SQLite any type with INT in its name is an integer type.
 func (sqlite) integerType(c columnType) bool { return strings.Contains(c.name, "int") }
 
@@ -131,6 +140,8 @@ func (s sqlite) keyKind(c columnType) keyKind {
 	switch {
 	case is("int"): // which holds a longer text of digits as a REAL
 		return keyKind{form: wholeNumber, bits: 64}
+	case c.name == "strict blob":
+		return keyKind{form: typed}
 	case c.name == "", is("char"), is("clob"), is("text"), is("blob"):
 		return keyKind{form: anyText}
 	}

@@ -2,7 +2,9 @@ package sql
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -74,5 +76,37 @@ func TestCompiledOnce(t *testing.T) {
 	d.mustInsert(t, "k", session{"bob"}, lasting(time.Minute))
 	if e := d.mustGet(t, "k"); e.Value.User != "bob" {
 		t.Errorf("%+v", e)
+	}
+}
+
+// TestNumbers: a value that is a number is read as it was written, by a type of its own and by SQL, whatever
+// the column's affinity.
+func TestNumbers(t *testing.T) {
+	db := sqltest.DB(t, sqltest.SQLite)
+	for i, kind := range []string{"TEXT", "JSON", "NUMERIC", "INTEGER", "BLOB", ""} {
+		name := fmt.Sprint("numbers", i)
+		mustExec(t, db, SQLite, "CREATE TABLE "+name+" (id TEXT NOT NULL PRIMARY KEY, value "+kind+")")
+		d, err := New[json.Number](db, SQLite, name, nil)
+		if err == nil {
+			err = errors.Join(d.EnsureTable(t.Context()), d.Check(t.Context(), time.Hour))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range []json.Number{"0", "-0", "0.0", "1", "-1", "1.5", "1.50", "-0.1", "1e5", "1E5", "1e+06", "1e+21", "123456.5", "1234567.5", "100000000000000.5", "9223372036854775807", "9223372036854775808", "18446744073709551615",
+			"-9223372036854775808", "12345678901234567890", "0.12345678901234567890123", "1e-400", "1e400", "0.00001", "0.001"} {
+			was := d.mustInsert(t, string(v), v, lasting(time.Hour))
+			if e := d.mustGet(t, string(v)); e.Value != v || e.Meta != was {
+				t.Errorf("%s: %s is read as %s", kind, v, e.Value)
+			}
+			if raw, err := d.Raw(t.Context(), string(v)); err != nil || string(raw.Value) != string(v) {
+				t.Errorf("%s: %s is in the table as %s, %v", kind, v, raw.Value, err)
+			}
+			var n, want float64
+			err := db.QueryRowContext(t.Context(), "SELECT value ->> '$', json_extract(?, '$') FROM "+name+" WHERE id = ?", string(v), string(v)).Scan(&n, &want)
+			if err != nil || n != want {
+				t.Errorf("%s: %s is read by others as %v, %v", kind, v, n, err)
+			}
+		}
 	}
 }

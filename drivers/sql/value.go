@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -26,6 +28,20 @@ func (c *codec[T]) encode(v T) ([]any, error) {
 		return nil, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: "must be one that encoding/json encodes", Err: unquoted{err}}
 	}
 	return []any{string(text)}, nil // some databases take a []byte as binary data
+}
+
+// unrounded is the argument for a JSON text in a column of SQLite's numeric affinity, such as JSON: bytes
+// for a number that would be read in another spelling, or as another number.
+func unrounded(text string) any {
+	if c := text[0]; c != '-' && (c < '0' || c > '9') {
+		return text
+	}
+	n, _ := strconv.ParseInt(text, 10, 64)
+	f, _ := strconv.ParseFloat(text, 64)
+	if strconv.FormatInt(n, 10) == text || len(text) <= 15 && f != 0 && !strings.Contains(text, "e") && strconv.FormatFloat(f, 'g', -1, 64) == text {
+		return text
+	}
+	return []byte(text)
 }
 
 // scanned is the destination of a value's Scan.

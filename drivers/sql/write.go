@@ -112,6 +112,9 @@ func (d *Driver[T]) record(key string, v T) (k rowKey, values []any, err error) 
 	if k, err = d.rowOf(key, d.maxKey); err == nil {
 		values, err = d.codec.encode(v)
 	}
+	if err == nil && d.rounds.Load() {
+		values[0] = unrounded(values[0].(string))
+	}
 	return k, values, err
 }
 
