@@ -55,6 +55,7 @@ var dimensions = map[string][]dimension{
 		{"extra", []string{"none", "unique owner"}, nil},
 		{"made", []string{"whole", "by Schema", "by Schema after a cancelled index"}, nil},
 		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by a disabled trigger", "by another table's trigger"}},
+		{"guards", []string{"none", "error", "state"}, nil},
 	},
 	"mariadb": {
 		{"access", []string{"direct", "interpolateParams=true", "clientFoundRows=true", "parseTime=true&loc=Local", "collation=utf8mb4_bin", "innodb_snapshot_isolation=ON"}, []string{"sql_mode=''", "autocommit=0", "time_zone='%2B02:00'", "charset=latin1", "completion_type=CHAIN", "completion_type=2", "character_set_client=latin1", "character_set_connection=latin1", "sql_select_limit=40"}},
@@ -70,6 +71,7 @@ var dimensions = map[string][]dimension{
 		{"extra", []string{"none", "unique owner"}, nil},
 		{"made", []string{"whole", "by Schema"}, nil},
 		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by another table's trigger", "by a client of latin1", "in texts of latin1"}},
+		{"guards", []string{"none", "error", "number"}, nil},
 	},
 	"sqlite": {
 		{"access", []string{"wal", "wal full", "wal, one connection", "memory, one connection", "wal, immediate"}, []string{"memory", "shared memory", "delete", "impatient", "exclusive", "utf16"}},
@@ -85,6 +87,7 @@ var dimensions = map[string][]dimension{
 		{"extra", []string{"none", "unique owner", "unique owner, by rollback"}, nil},
 		{"made", []string{"whole", "by Schema"}, nil},
 		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by another table's trigger"}},
+		{"guards", []string{"none", "ABORT", "ROLLBACK", "FAIL"}, nil},
 	},
 }
 
@@ -1363,8 +1366,12 @@ func (k *contractOf[T]) walks(sound []string) {
 			dead = append(dead, k.key(name))
 		}
 	}
+	guarded := k.c["guards"] != "none" && set("guarded", life(now.Add(-time.Hour)))
 	if err := conn.Close(); err != nil {
 		k.errorf("Close: %v", err)
+	}
+	if guarded {
+		k.guard()
 	}
 	if len(dead) == 0 && k.c.suspect(k.y.name) == "" {
 		k.errorf("no dead row was planted")
@@ -1411,6 +1418,12 @@ func (k *contractOf[T]) walks(sound []string) {
 			k.errorf("Sweep, which buries %v: %v", bury, err)
 		}
 	}
+	if guarded {
+		var n int
+		if err := k.p.db.QueryRowContext(k.ctx, "SELECT COUNT(*) FROM "+k.d.quoted()+" WHERE id = 'guarded'").Scan(&n); err != nil || n != 1 {
+			k.errorf("%d rows that a trigger guards are left after a sweep, %v", n, err)
+		}
+	}
 	for _, key := range dead {
 		if _, err := k.d.Get(k.ctx, key); !errors.Is(err, driver.ErrNotFound) && !errors.Is(err, driver.ErrInvalid) {
 			k.errorf("a dead row is there after a sweep: %v", err)
@@ -1422,6 +1435,25 @@ func (k *contractOf[T]) walks(sound []string) {
 		}
 	}
 	k.scan()
+}
+
+// guard makes a trigger that refuses to delete the row "guarded".
+func (k *contractOf[T]) guard() {
+	how, of, is := k.c["guards"], k.d.quoted(), "OLD.id = 'guarded'"
+	own := map[string]string{"state": " USING ERRCODE = 'LH001'", "number": " SET MYSQL_ERRNO = 30001"}[how]
+	statements := map[string][]string{
+		"postgres": {
+			"CREATE FUNCTION " + k.p.table + "_guard() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'guarded'" + own + "; END $$",
+			"CREATE TRIGGER guard BEFORE DELETE ON " + of + " FOR EACH ROW WHEN (" + is + ") EXECUTE FUNCTION " + k.p.table + "_guard()",
+		},
+		"mariadb": {"CREATE TRIGGER " + k.p.table + "_guard BEFORE DELETE ON " + of + " FOR EACH ROW IF " + is + " THEN SIGNAL SQLSTATE '45000'" + own + "; END IF"},
+		"sqlite":  {"CREATE TRIGGER guard BEFORE DELETE ON " + of + " WHEN " + is + " BEGIN SELECT RAISE(" + how + ", 'guarded'); END"},
+	}[k.y.name]
+	for _, s := range statements {
+		if _, err := k.p.admin.ExecContext(k.ctx, s); err != nil {
+			k.errorf("%s: %v", s, err)
+		}
+	}
 }
 
 // planned wants MySQL's sweeps to have an index that they may use.

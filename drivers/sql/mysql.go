@@ -102,6 +102,9 @@ func (mysql) verdict(err error) verdict {
 	case 1044, 1045, 1698, 3118, 4151, 1142, 1143, 1227, 1049, 1146, 1054:
 		return barred // wrong credentials, or a locked account; no right; no database, table or column
 	}
+	if server.SQLState == [5]byte([]byte("45000")) { // a trigger's own error, by a number of its own
+		return impossible
+	}
 	return refused
 }
 

@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	stdsql "database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,7 +38,7 @@ func (h *heldRows) add(keys []rowKey) (known int, ok bool) {
 	defer h.mu.Unlock()
 	before := maps.Clone(h.rows) // several may have the same key: none
 	for _, k := range keys {
-		name := fmt.Sprintf("%#v", k.columns)
+		name := k.name()
 		if _, held := before[name]; held {
 			known++
 		} else if len(h.rows) == maxHeld {
@@ -48,6 +49,16 @@ func (h *heldRows) add(keys []rowKey) (known int, ok bool) {
 	return known, true
 }
 
+// holds reports whether a concurrent batch has found all of keys.
+func (h *heldRows) holds(keys []rowKey) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !slices.ContainsFunc(keys, func(k rowKey) bool { _, held := h.rows[k.name()]; return !held })
+}
+
+// name tells apart the keys of held rows.
+func (k rowKey) name() string { return fmt.Sprintf("%#v", k.columns) }
+
 // incomplete reports whether a column of the key is NULL, so that no statement can name its row.
 func (k rowKey) incomplete() bool { return slices.Contains(k.columns, nil) }
 
@@ -55,7 +66,46 @@ func (k rowKey) incomplete() bool { return slices.Contains(k.columns, nil) }
 // whole statement.
 func (t *table) refusesRow(err error) bool {
 	v := t.dialect.verdict(err)
-	return err == errKept || v == impossible || v == duplicate
+	var server interface{ SQLState() string }
+	own := v == refused && errors.As(err, &server) && server.SQLState() > "I" && server.SQLState() < "XX" // a class of PL/pgSQL's, or a trigger's own
+	return err == errKept || v == impossible || v == duplicate || own
+}
+
+// mayRefuseRow reports whether err is about a row if others can be written.
+func (t *table) mayRefuseRow(err error) bool {
+	v := t.dialect.verdict(err)
+	return t.refusesRow(err) || err != nil && (v == refused || v == barred)
+}
+
+// undone is a refusal that has undone its whole transaction, as of SQLite's RAISE(ROLLBACK), or of a
+// reference that is checked when it is committed.
+type undone struct{ error }
+
+func (u undone) Unwrap() error { return u.error }
+
+// back returns to a savepoint after a refusal.
+func (t *table) back(ctx context.Context, tx *stdsql.Tx, to string, refusal error) error {
+	_, err := tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT "+to)
+	if v := t.dialect.verdict(err); err != nil && refusal != nil && (v == refused || v == barred) { // there is none by now
+		return undone{refusal}
+	}
+	return err
+}
+
+// passAlone passes by the only row of a transaction that its refusal has undone.
+func (s *Sweeper) passAlone(ctx context.Context, row []rowKey, refusal error) (b swept, err error) {
+	b, err = s.transaction(ctx, 1, func(ctx context.Context, tx *stdsql.Tx, _ int) (swept, error) {
+		_, err := s.table.sweepRows(ctx, tx, rowsWrite{s.skip(), row, false})
+		return swept{skipped: 1, refused: refusal}, err
+	})
+	if !s.table.refusesRow(err) {
+		return b, err
+	}
+	known, ok := s.held.add(row)
+	if !ok {
+		return b, refusal
+	}
+	return swept{skipped: 1 - known, refused: refusal}, nil
 }
 
 // passBy finds the rows, locked by tx, which the database refused to write or kept. It gives them a
@@ -63,8 +113,7 @@ func (t *table) refusesRow(err error) bool {
 // which buries its dead first.
 func (s *Sweeper) passBy(ctx context.Context, tx *stdsql.Tx, rows taken, whole error) (b swept, err error) {
 	t := s.table
-	const back = "ROLLBACK TO SAVEPOINT taken"
-	if _, err := tx.ExecContext(ctx, back); err != nil {
+	if err := t.back(ctx, tx, "taken", whole); err != nil {
 		return b, err
 	}
 	var passed []rowKey
@@ -77,10 +126,10 @@ func (s *Sweeper) passBy(ctx context.Context, tx *stdsql.Tx, rows taken, whole e
 			b.refused = why
 		}
 	}
-	if len(passed) == 0 {
+	if all := len(rows.dead) + len(rows.live) + len(rows.skipped); len(passed) == 0 || len(passed) == all && !t.refusesRow(whole) && !s.held.holds(passed) {
 		return b, whole
 	}
-	if _, err := tx.ExecContext(ctx, back); err != nil {
+	if err := t.back(ctx, tx, "taken", nil); err != nil {
 		return b, err
 	}
 	held, why, err := t.refused(ctx, tx, rowsWrite{s.skip(), passed, false})
@@ -105,11 +154,11 @@ func (t *table) refused(ctx context.Context, tx *stdsql.Tx, w rowsWrite) (keys [
 		return nil, nil, err
 	}
 	n, why := t.sweepRows(ctx, tx, w)
-	if why != nil && !t.refusesRow(why) {
+	if why != nil && !t.mayRefuseRow(why) {
 		return nil, nil, why
 	}
 	if why != nil || w.deletes { // each part is tried by itself: another part's delete may cascade into it
-		if _, err := tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT part"); err != nil {
+		if err := t.back(ctx, tx, "part", why); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -140,39 +140,86 @@ func TestHeldRows(t *testing.T) {
 	}
 }
 
-// TestSweepDeferred: a row that a deferred constraint guards stops no sweep either.
-func TestSweepDeferred(t *testing.T) {
-	for _, buries := range []bool{false, true} {
-		t.Run(fmt.Sprint("buries=", buries), func(t *testing.T) {
-			db := sqltest.DB(t, sqltest.PostgreSQL)
-			d := open[session](t, db, PostgreSQL, nil)
-			for _, key := range []string{"a", "guarded", "z"} {
-				d.mustInsert(t, key, session{}, lasting(time.Minute))
-			}
-			mustExec(t, db, PostgreSQL, "CREATE TABLE orders (session text REFERENCES "+d.quoted()+" (id) DEFERRABLE INITIALLY DEFERRED)")
-			mustExec(t, db, PostgreSQL, "INSERT INTO orders VALUES ('guarded')")
-			o := SweepOptions{Now: at(base.Add(time.Hour))}
-			var buried []string
-			if buries {
-				o.Bury = func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
-					buried = nil // only the last call counts
-					for _, r := range dead {
-						buried = append(buried, r.Key)
-					}
-					return nil
+// TestSweepPassesByAnyRefusal: a row that a trigger or a reference guards stops no sweep, whatever code the
+// refusal has, and whether it ends the statement, the transaction or the commit. All other rows are deleted, buried
+// and counted once.
+func TestSweepPassesByAnyRefusal(t *testing.T) {
+	const raise = "CREATE FUNCTION raises() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF OLD.id = 'guarded' THEN %s; END IF; RETURN COALESCE(NEW, OLD); END $$"
+	refer := func(key string) []string {
+		return []string{"CREATE TABLE orders (session " + key + " REFERENCES t (id) DEFERRABLE INITIALLY DEFERRED)", "INSERT INTO orders VALUES ('guarded')"}
+	}
+	lite := func(event, how string) string {
+		return "CREATE TRIGGER on_" + event + " BEFORE " + event + " ON t WHEN OLD.id = 'guarded' BEGIN SELECT RAISE(" + how + ", 'guarded'); END"
+	}
+	for name, c := range map[string]struct {
+		db         string
+		statements []string
+		held       int
+	}{
+		"postgres state":       {"postgres", []string{fmt.Sprintf(raise, "RAISE 'guarded' USING ERRCODE = 'LH001'"), "CREATE TRIGGER raises BEFORE DELETE ON t FOR EACH ROW EXECUTE FUNCTION raises()"}, 0},
+		"postgres assertion":   {"postgres", []string{fmt.Sprintf(raise, "ASSERT false"), "CREATE TRIGGER raises BEFORE DELETE OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION raises()"}, 1},
+		"postgres right":       {"postgres", []string{fmt.Sprintf(raise, "RAISE insufficient_privilege"), "CREATE TRIGGER raises BEFORE DELETE OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION raises()"}, 1},
+		"postgres deferred":    {"postgres", refer("text"), 0},
+		"mariadb number":       {"mariadb", []string{"CREATE TRIGGER raises BEFORE DELETE ON t FOR EACH ROW IF OLD.id = 'guarded' THEN SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 30001; END IF"}, 0},
+		"sqlite rollback":      {"sqlite", []string{lite("DELETE", "ROLLBACK")}, 0},
+		"sqlite rollbacks":     {"sqlite", []string{lite("DELETE", "ROLLBACK"), lite("UPDATE", "ROLLBACK")}, 1},
+		"sqlite abort, update": {"sqlite", []string{lite("DELETE", "ABORT"), lite("UPDATE", "ROLLBACK")}, 1},
+		"sqlite fail":          {"sqlite", []string{lite("DELETE", "FAIL")}, 0},
+		"sqlite deferred":      {"sqlite", refer("TEXT"), 0},
+	} {
+		for _, buries := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, "/buries=", buries), func(t *testing.T) {
+				of := databases[c.db]
+				db := sqltest.DB(t, of.server)
+				if of.dialect == SQLite {
+					db.SetMaxOpenConns(1)
+					mustExec(t, db, of.dialect, "PRAGMA foreign_keys = on")
 				}
-			}
-			s := d.mustSweeper(t, o)
-			if err := s.Sweep(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if got := s.Stats(); got.Deleted != 2 || got.Skipped != 1 || d.rows(t) != 1 {
-				t.Errorf("%+v, and %d rows are left", got, d.rows(t))
-			}
-			if slices.Sort(buried); buries && !slices.Equal(buried, []string{"a", "z"}) {
-				t.Errorf("buried %q", buried)
-			}
-		})
+				d, err := New[session](db, of.dialect, "t", nil)
+				if err == nil {
+					err = d.EnsureTable(t.Context())
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				mustExec(t, db, of.dialect, "CREATE TABLE graves (id VARCHAR(20))")
+				insert := "INSERT INTO t (id, value, created_at, expires_at) VALUES (?, '{}', 1, ?)"
+				for i := range 40 {
+					if i == 13 {
+						mustExec(t, db, of.dialect, insert, "guarded", 1)
+					}
+					mustExec(t, db, of.dialect, insert, fmt.Sprint("dead", i), 1)
+				}
+				mustExec(t, db, of.dialect, insert, "live", int64(driver.Floor(time.Now()).Add(time.Hour)))
+				for _, s := range c.statements {
+					mustExec(t, db, of.dialect, s)
+				}
+				var o SweepOptions
+				if buries {
+					o.Bury = func(ctx context.Context, tx *stdsql.Tx, dead []driver.Dead) (err error) {
+						for _, r := range dead {
+							_, failed := tx.ExecContext(ctx, "INSERT INTO graves VALUES ('"+r.Key+"')")
+							err = errors.Join(err, failed)
+						}
+						return err
+					}
+				}
+				s := d.mustSweeper(t, o)
+				for range 2 {
+					if err := s.Sweep(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					if got := s.Stats(); got.Deleted != 40 || got.Filed != 1 || got.Skipped != 1 || d.rows(t) != 2 || len(s.held.now()) != c.held {
+						t.Errorf("%+v, %d rows are left, %d held", got, d.rows(t), len(s.held.now()))
+					}
+				}
+				var buried, different int
+				err = db.QueryRowContext(t.Context(), "SELECT COUNT(*), COUNT(DISTINCT id) FROM graves").Scan(&buried, &different)
+				if err != nil || buries && (buried != 40 || different != 40) {
+					t.Errorf("buried %d rows, %d of them different, %v", buried, different, err)
+				}
+			})
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	stdsql "database/sql"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -189,11 +190,13 @@ func (s *Sweeper) batches(ctx, going context.Context, take takeRows) error {
 				return b.refused // is taken all the same: its key does not equal itself
 			}
 		case err == nil && (b.more || b.refused != nil):
-			lost = 0
+			lost, limit = 0, min(2*limit, s.opts.Batch)
 		case err == nil && n < limit && !b.cut:
 			return nil
 		case err == nil:
 			lost, limit = 0, min(2*n, s.opts.Batch) // a cut batch's other rows are read again
+		case errors.As(err, new(undone)) && len(b.keys) > 1:
+			limit = len(b.keys) / 2 // until the row is alone
 		case s.table.dialect.verdict(err).again() && lost < attempts:
 			lost++ // lost to another transaction and rolled back
 		default:

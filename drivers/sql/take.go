@@ -18,6 +18,7 @@ const skipFor = 24 * time.Hour
 
 // swept counts a transaction's rows. cut: the batch reached its limit in bytes.
 type swept struct {
+	keys                    []rowKey // of all rows taken, also if the transaction fails
 	deleted, filed, skipped int
 	cut                     bool
 	more                    bool  // there may be more rows
@@ -27,12 +28,17 @@ type swept struct {
 // batch runs take in one transaction for at most limit rows, and counts. Without Bury it comes after
 // unseen, for the rows that this has left.
 func (s *Sweeper) batch(ctx context.Context, limit int, take takeRows) (b swept, err error) {
-	if s.opts.Bury == nil {
-		b = s.unseen(ctx, limit)
+	if s.opts.Bury == nil && s.table.dialect.some("", "") != "" {
+		if b, err = s.transaction(ctx, limit, s.unseen); err != nil {
+			b = swept{} // the next transaction finds out which rows and why
+		}
 	}
 	if unseen := b; unseen.rows() < limit {
-		if b, err = s.transaction(ctx, limit, take); err != nil {
-			b = swept{}
+		if b, err = s.transaction(ctx, limit, take); errors.As(err, new(undone)) && len(b.keys) == 1 {
+			b, err = s.passAlone(ctx, b.keys, err)
+		}
+		if err != nil {
+			b = swept{keys: b.keys}
 		}
 		b.deleted += unseen.deleted
 		b.filed += unseen.filed
@@ -60,14 +66,16 @@ func (s *Sweeper) transaction(ctx context.Context, limit int, take takeRows) (b 
 	}
 	defer func() { _ = tx.Rollback() }() // returns an error after a commit
 	if b, err = take(ctx, tx, limit); err == nil && (b.rows() > 0 || b.refused != nil) {
-		err = tx.Commit()
+		if err = tx.Commit(); s.table.refusesRow(err) {
+			err = undone{err}
+		}
 	}
 	return b, err
 }
 
 // unseen deletes the dead among the due rows, and sets the others' sweep_at, with one statement
-// each. If one fails, the transaction that follows finds out which rows and why.
-func (s *Sweeper) unseen(ctx context.Context, limit int) (b swept) {
+// each.
+func (s *Sweeper) unseen(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, err error) {
 	t := s.table
 	remove, dead := "DELETE FROM "+t.quoted(), "<= "+s.horizon()
 	for _, w := range []struct {
@@ -79,19 +87,18 @@ func (s *Sweeper) unseen(ctx context.Context, limit int) (b swept) {
 		{remove, dead, s.parked(), &b.deleted},
 	} {
 		keys, args := s.query(strings.Join(t.keyColumns(), ", "), w.due, limit-b.deleted)
-		some := t.dialect.some(t.keyTuple(), keys)
-		if some == "" || b.deleted == limit {
+		if b.deleted == limit {
 			break
 		}
-		result, err := t.db.ExecContext(ctx, t.dialect.bind(w.statement+" WHERE "+t.expiresOrNever()+" "+w.expires+" AND "+some), args...)
+		result, err := tx.ExecContext(ctx, t.dialect.bind(w.statement+" WHERE "+t.expiresOrNever()+" "+w.expires+" AND "+t.dialect.some(t.keyTuple(), keys)), args...)
 		if err != nil {
-			break
+			return b, err
 		}
 		n, _ := result.RowsAffected()
 		*w.rows += int(n)
 	}
 	b.more = true
-	return b
+	return b, nil
 }
 
 func (b swept) rows() int { return b.deleted + b.filed + b.skipped }
@@ -100,7 +107,7 @@ func (b swept) rows() int { return b.deleted + b.filed + b.skipped }
 func (s *Sweeper) rows(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, err error) {
 	t := s.table
 	rows, err := s.take(ctx, tx, limit)
-	if b = (swept{deleted: len(rows.dead), filed: len(rows.live), skipped: len(rows.skipped), cut: rows.cut, more: rows.more}); err != nil || b.rows() == 0 {
+	if b = (swept{deleted: len(rows.dead), filed: len(rows.live), skipped: len(rows.skipped), cut: rows.cut, more: rows.more, keys: slices.Concat(rows.dead, rows.live, rows.skipped)}); err != nil || b.rows() == 0 {
 		return b, err
 	}
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT taken"); err != nil {
@@ -115,8 +122,11 @@ func (s *Sweeper) rows(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, 
 		if _, err := tx.ExecContext(ctx, "SAVEPOINT part"); err != nil {
 			return b, err
 		}
-		if _, err := t.sweepRows(ctx, tx, w); t.refusesRow(err) {
-			return s.passBy(ctx, tx, rows, err)
+		if _, err := t.sweepRows(ctx, tx, w); t.mayRefuseRow(err) {
+			keys := b.keys
+			b, err = s.passBy(ctx, tx, rows, err)
+			b.keys = keys
+			return b, err
 		} else if err != nil {
 			return b, err
 		}
