@@ -1089,7 +1089,13 @@ func (k *contractOf[T]) snapshot() {
 	}
 	for i, call := range []func(in context.Context, key string) error{
 		func(in context.Context, key string) error { _, err := k.store.Get(in, key); return err },
-		func(in context.Context, key string) error { _, err := k.store.GetMulti(in, []string{key}); return err },
+		func(in context.Context, key string) error {
+			found, err := k.store.GetMulti(in, []string{key})
+			if err == nil && len(found) == 0 {
+				err = slidingttl.ErrNotFound
+			}
+			return err
+		},
 		func(in context.Context, key string) error {
 			_, err := k.store.Update(in, key, func(T) (T, error) { return k.v(2), nil })
 			return err
@@ -1104,20 +1110,12 @@ func (k *contractOf[T]) snapshot() {
 		if !k.bear("Upsert", k.store.Upsert(k.ctx, key, k.v(1))) {
 			return
 		}
-		tx, err := k.p.db.BeginTx(k.ctx, nil)
-		if err != nil {
-			k.errorf("BeginTx: %v", err)
+		tx := k.outdated(key)
+		if tx == nil {
 			return
 		}
-		var n int
-		if err := tx.QueryRowContext(k.ctx, "SELECT COUNT(*) FROM "+k.d.quoted()).Scan(&n); err != nil {
-			k.errorf("COUNT: %v", err)
-		}
-		if _, err := k.store.Touch(k.ctx, key); err != nil {
-			k.errorf("Touch beside a transaction: %v", err)
-		}
 		in := WithTx(k.ctx, tx)
-		err = call(in, key)
+		err := call(in, key)
 		if err == nil {
 			if err := tx.Commit(); err != nil {
 				k.errorf("the end of a transaction with a snapshot, call %d: %v", i, err)
@@ -1141,6 +1139,44 @@ func (k *contractOf[T]) snapshot() {
 			if _, err := k.d.Get(k.ctx, other); !errors.Is(err, driver.ErrNotFound) {
 				k.errorf("Get of what call %d was to be rolled back with: %v", i, err)
 			}
+		}
+	}
+}
+
+// outdated returns a transaction in whose snapshot a record is dead by now that another has touched since.
+func (k *contractOf[T]) outdated(key string) *stdsql.Tx {
+	for keep := 50 * time.Millisecond; ; keep *= 2 {
+		was, err := k.d.Get(k.ctx, key)
+		now := driver.Floor(k.d.Now())
+		until := now.Add(keep)
+		if err == nil {
+			_, err = k.d.Touch(k.ctx, key, was.Meta, driver.Life{CreatedAt: was.CreatedAt, ExpiresAt: until}, now)
+		}
+		var tx *stdsql.Tx
+		if err == nil {
+			tx, err = k.p.db.BeginTx(k.ctx, nil)
+		}
+		if err != nil {
+			k.errorf("Touch, BeginTx: %v", err)
+			return nil
+		}
+		var n int
+		if err := tx.QueryRowContext(k.ctx, "SELECT COUNT(*) FROM "+k.d.quoted()).Scan(&n); err != nil {
+			k.errorf("COUNT: %v", err)
+		}
+		if _, err = k.store.Touch(k.ctx, key); err == nil {
+			for driver.Floor(k.d.Now()) <= until+1 {
+			}
+			return tx
+		}
+		_ = tx.Rollback()
+		if !errors.Is(err, slidingttl.ErrNotFound) {
+			k.errorf("Touch beside a transaction: %v", err)
+			return nil
+		}
+		if err := k.store.Upsert(k.ctx, key, k.v(1)); err != nil { // it was too slow
+			k.errorf("Upsert: %v", err)
+			return nil
 		}
 	}
 }

@@ -158,10 +158,13 @@ func (t *table) readLost(ctx context.Context, err error) bool {
 
 // row is first for the row of k.
 func (t *table) row(ctx context.Context, k rowKey, query string, args, dest []any) error {
-	query, err := t.latest(ctx, query)
-	found := false
+	var found, died bool
+	asked, first, err := t.latest(ctx, query, &died)
 	if err == nil {
-		found, err = t.first(ctx, t.reader(ctx), query, args, dest)
+		found, err = t.first(ctx, t.reader(ctx), asked, args, append(first, dest...))
+	}
+	if err == nil && died {
+		found, err = t.first(ctx, t.reader(ctx), query+t.sql.locks, args, dest)
 	}
 	switch {
 	case err != nil:

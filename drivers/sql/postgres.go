@@ -54,15 +54,19 @@ func postgresTime(of string) string {
 	return "floor(date_part('epoch', " + of + ") * 1000)::bigint"
 }
 
+// postgresLatest ends a SELECT that fails by a serialization failure where the row was written since the
+// transaction's snapshot. In a read-only transaction it always fails: one that begins again may tell.
+const postgresLatest = " FOR NO KEY UPDATE"
+
 // locked: PostgreSQL evaluates a condition before it waits for a row's lock, and again only if the
 // row was written meanwhile. A lock FOR UPDATE waits also for transactions that refer to the row by a
 // foreign key: one NO KEY would have an UPDATE of a unique column wait for them with the row locked.
 func (postgres) locked(table string, key []string, is string, keys bool) string {
-	columns, lock := strings.Join(key, ", "), "NO KEY UPDATE"
+	columns, lock := strings.Join(key, ", "), postgresLatest
 	if keys {
-		lock = "UPDATE"
+		lock = " FOR UPDATE"
 	}
-	return "(" + columns + ") = (SELECT " + columns + " FROM " + table + " WHERE " + is + " FOR " + lock + ")"
+	return "(" + columns + ") = (SELECT " + columns + " FROM " + table + " WHERE " + is + lock + ")"
 }
 
 // unsynced: a statement that is a transaction of its own commits by the setting that it has then.
@@ -112,7 +116,8 @@ func (postgres) verdict(err error) verdict {
 	switch state := server.SQLState(); {
 	case len(state) != 5:
 		return unknown
-	case state == "40001", state == "40P01": // serialization failure, deadlock
+	case state == "40001", state == "40P01", // serialization failure, deadlock
+		state == "25006" && strings.Contains(err.Error(), strings.TrimSpace(postgresLatest)):
 		return collided
 	case state == "40003", state == "57P01", state == "57P02", strings.HasPrefix(state, "08"):
 		return unknown // completion unknown; the server is told to stop, or has crashed; the connection broke
@@ -373,7 +378,10 @@ func (postgres) types() traits {
 		times:      map[TimeType]string{Millis: "bigint", Timestamp: "timestamptz", DateTime: "timestamp"},
 		setDefault: "ALTER TABLE %s ALTER COLUMN %s SET DEFAULT 0",
 		checkNow:   "SET CONSTRAINTS ALL IMMEDIATE",
-		online:     " CONCURRENTLY", isolation: stdsql.LevelReadCommitted,
+		locks:      postgresLatest,
+		died: "COALESCE(%s BETWEEN " + postgresTime("transaction_timestamp()") + " AND " + postgresTime("clock_timestamp()") + " + 1000, false) AND " +
+			"current_setting('transaction_isolation') NOT LIKE 'read %%'", // a second more than the client's clock may be ahead
+		online: " CONCURRENTLY", isolation: stdsql.LevelReadCommitted,
 		grant: grant,
 		with:  fmt.Sprintf(" WITH (fillfactor = %d)", fillfactor),
 	}

@@ -106,26 +106,34 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 			}
 		}
 		if d.dialect.verdict(err) == impossible && len(batch) > 1 && client.TxOf(ctx) == nil { // for one key
-			for _, k := range batch {
-				e, err := d.read(ctx, k, d.sql.get, k.columns, nil)
-				if err != nil && !errors.Is(err, driver.ErrInvalid) && !errors.Is(err, driver.ErrNotFound) {
-					return found, err
-				}
-				if !errors.Is(err, driver.ErrNotFound) {
-					add(k.key, e, err)
-				}
-			}
-		} else if err != nil {
+			err = d.singly(ctx, batch, add)
+		}
+		if err != nil {
 			return found, d.failed(ctx, err, batch...)
 		}
 	}
 	return found, failed.Err()
 }
 
+// singly is batch with a SELECT for each row.
+func (d *Driver[T]) singly(ctx context.Context, keys []rowKey, add func(key string, e driver.Entry[T], err error)) error {
+	for _, k := range keys {
+		e, err := d.read(ctx, k, d.sql.get, k.columns, nil)
+		if err != nil && !errors.Is(err, driver.ErrInvalid) && !errors.Is(err, driver.ErrNotFound) {
+			return err
+		}
+		if !errors.Is(err, driver.ErrNotFound) {
+			add(k.key, e, err)
+		}
+	}
+	return nil
+}
+
 // batch reads rows and calls add for each.
 func (d *Driver[T]) batch(ctx context.Context, keys []rowKey, add func(key string, e driver.Entry[T], err error)) error {
 	list, args := d.keyList(keys)
-	query, err := d.latest(ctx, d.dialect.bind(d.sql.getMulti+list))
+	var died bool
+	query, first, err := d.latest(ctx, d.dialect.bind(d.sql.getMulti+list), &died)
 	if err != nil {
 		return err
 	}
@@ -136,14 +144,19 @@ func (d *Driver[T]) batch(ctx context.Context, keys []rowKey, add func(key strin
 		return err
 	}
 	defer func() { _ = rows.Close() }()
+	dead := make(map[string]bool) // which singly reads as they are now
 	for rows.Next() {
 		key := newScannedKey(len(d.key.Columns))
 		var l life
 		var s scanned[T]
-		first := millis == 0
-		shape := rows.Scan(append(append(append([]any{&millis}, key.dest()...), l.dest()...), d.codec.dest(&s)...)...)
-		if first && millis != 0 {
+		unknown := millis == 0
+		shape := rows.Scan(slices.Concat(first, []any{&millis}, key.dest(), l.dest(), d.codec.dest(&s))...)
+		if unknown && millis != 0 {
 			d.observe(sent, millis)
+		}
+		if died {
+			dead[d.key.Join(key.texts)] = true
+			continue
 		}
 		e, err := d.entry(&l, &s)
 		if shape != nil {
@@ -151,7 +164,10 @@ func (d *Driver[T]) batch(ctx context.Context, keys []rowKey, add func(key strin
 		}
 		add(d.key.Join(key.texts), e, err)
 	}
-	return rows.Err()
+	if err := rows.Err(); err != nil || len(dead) == 0 {
+		return err
+	}
+	return d.singly(ctx, slices.DeleteFunc(slices.Clone(keys), func(k rowKey) bool { return !dead[k.key] }), add)
 }
 
 // ReadTouch implements driver.ReadToucher, by an UPDATE that returns the row. If no touch

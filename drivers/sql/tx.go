@@ -4,6 +4,7 @@ import (
 	"context"
 	stdsql "database/sql"
 	"fmt"
+	"strings"
 
 	"github.com/slidingttl/slidingttl/drivers/sql/internal/client"
 )
@@ -13,7 +14,10 @@ import (
 // committed, or not at all. Insert, Upsert, Update and Delete write. A Get, and any other call that
 // touches, is a Peek: a read that may be undone promises nothing. The store remembers none of them.
 // Reads lock what they read where a transaction's snapshot may be old (MySQL, and SQLite, which locks
-// the file), so that they see what others have touched since, and a write lands at the first try. A
+// the file), so that they see what others have touched since, and a write lands at the first try.
+// PostgreSQL's levels above READ COMMITTED see no record that was inserted since their snapshot, and lock
+// only one that died since the transaction began: if others have written it, or the transaction is
+// read-only, the call is ErrConflict. A
 // wrapped repository's saves, made by that context, write their life in tx too. Do not make two calls
 // by that context at once, as on tx itself.
 //
@@ -40,13 +44,17 @@ func (t *table) reader(ctx context.Context) client.Querier {
 
 // latest makes a SELECT in a caller's transaction see the row as it is, and lock it, where a snapshot
 // would show the row before others' touches. A snapshot of SQLite's is the latest, and stays it, once
-// the transaction has the lock.
-func (t *table) latest(ctx context.Context, query string) (string, error) {
+// the transaction has the lock. On PostgreSQL the SELECT also tells, in first, whether its record died
+// since the snapshot, if one is kept. Then it is to be made again with t.sql.locks.
+func (t *table) latest(ctx context.Context, query string, died *bool) (_ string, first []any, err error) {
 	tx := client.TxOf(ctx)
-	if tx == nil {
-		return query, nil
+	switch {
+	case tx == nil:
+		return query, nil, nil
+	case t.sql.died != "":
+		return t.sql.died + strings.TrimPrefix(query, "SELECT"), []any{died}, nil
 	}
-	return query + t.sql.locks, t.lock(ctx, tx)
+	return query + t.sql.locks, nil, t.lock(ctx, tx)
 }
 
 // lock makes tx take the write lock, if the database has one for all.

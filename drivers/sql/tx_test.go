@@ -4,6 +4,7 @@ import (
 	"context"
 	stdsql "database/sql"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -188,5 +189,91 @@ func TestBesideReferences(t *testing.T) {
 	ended.Wait()
 	if e := d.mustGet(t, "k"); e.Value.User != "++" {
 		t.Errorf("after two updates it is %+v", e.Value)
+	}
+}
+
+// TestDiedInSnapshot: on PostgreSQL a transaction that reads by one snapshot tells a record that died since
+// it began from one that others touched meanwhile, by one statement more. Other reads have one, and lock
+// nothing.
+func TestDiedInSnapshot(t *testing.T) {
+	w := new(wire)
+	db := w.pool(t, sqltest.PostgreSQL)
+	d := open[session](t, db, PostgreSQL, nil)
+	long := func(now driver.Instant) driver.Life {
+		return driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+	}
+	for name, c := range map[string]struct {
+		options       stdsql.TxOptions
+		dead, touched error
+		more          int // statements for these
+	}{
+		"read committed":  {stdsql.TxOptions{Isolation: stdsql.LevelReadCommitted}, driver.ErrNotFound, nil, 0},
+		"repeatable read": {stdsql.TxOptions{Isolation: stdsql.LevelRepeatableRead}, driver.ErrNotFound, driver.ErrConflict, 1},
+		"serializable":    {stdsql.TxOptions{Isolation: stdsql.LevelSerializable}, driver.ErrNotFound, driver.ErrConflict, 1},
+		"read only":       {stdsql.TxOptions{Isolation: stdsql.LevelRepeatableRead, ReadOnly: true}, driver.ErrConflict, driver.ErrConflict, 1},
+	} {
+		for _, key := range []string{"absent", "dead before", "living", "dead", "touched"} {
+			t.Run(name+"/"+key, func(t *testing.T) {
+				ctx := t.Context()
+				var tx *stdsql.Tx
+				for keep := 50 * time.Millisecond; tx == nil; keep *= 2 { // until the touch is in time
+					now := driver.Floor(d.Now())
+					short := driver.Life{CreatedAt: now, ExpiresAt: now.Add(keep)}
+					life := map[string]driver.Life{"dead before": {CreatedAt: now - 2, ExpiresAt: now - 1}, "living": long(now)}
+					if _, ok := life[key]; !ok {
+						life[key] = short
+					}
+					if err := d.Delete(ctx, key); err != nil {
+						t.Fatal(err)
+					}
+					if key != "absent" {
+						mustExec(t, db, PostgreSQL, fmt.Sprintf("INSERT INTO %s VALUES ('%s', '{}', %d, %d, 0, 1)", d.quoted(), key, life[key].CreatedAt, life[key].ExpiresAt))
+					}
+					var err error
+					var n int
+					if tx, err = db.BeginTx(ctx, &c.options); err == nil {
+						err = tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+d.quoted()).Scan(&n)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					if key == "touched" {
+						_, err = d.Touch(ctx, key, driver.Meta{Life: short, Version: 1}, long(now), driver.Floor(d.Now()))
+					}
+					if err != nil {
+						_ = tx.Rollback()
+						tx = nil
+						continue
+					}
+					for driver.Floor(d.Now()) <= short.ExpiresAt {
+					}
+				}
+				defer func() { _ = tx.Rollback() }()
+				n := 0
+				w.set(func() cut { n++; return whole })
+				e, err := d.Get(WithTx(ctx, tx), key)
+				w.set(nil)
+				if err == nil && !e.Alive(driver.Floor(d.Now())) {
+					err = driver.ErrNotFound
+				}
+				want, most := driver.ErrNotFound, 1
+				switch key {
+				case "absent":
+					most = 2 // it may ask for the time, outside the transaction
+				case "living":
+					want = nil
+				case "dead":
+					want, most = c.dead, 1+c.more
+				case "touched":
+					want, most = c.touched, 1+c.more
+				}
+				if !errors.Is(err, want) {
+					t.Errorf("Get: %v; want %v", err, want)
+				}
+				if n > most {
+					t.Errorf("%d statements; want %d", n, most)
+				}
+			})
+		}
 	}
 }
