@@ -102,7 +102,8 @@ func (mysql) verdict(err error) verdict {
 	case 1044, 1045, 1698, 3118, 4151, 1142, 1143, 1227, 1049, 1146, 1054:
 		return barred // wrong credentials, or a locked account; no right; no database, table or column
 	}
-	if server.SQLState == [5]byte([]byte("45000")) { // a trigger's own error, by a number of its own
+	// A trigger's own error, by a number of its own; a value too long, which has three numbers.
+	if server.SQLState == [5]byte([]byte("45000")) || strings.Contains(server.Message, "max_allowed_packet") {
 		return impossible
 	}
 	return refused

@@ -475,6 +475,44 @@ func TestKeysInErrors(t *testing.T) {
 	}
 }
 
+// TestUnsendable: a value that the client or the server cannot take is invalid, and has not been written.
+func TestUnsendable(t *testing.T) {
+	type row struct {
+		At   time.Time
+		Text string
+	}
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	_, dsn := sqltest.DSN(t, sqltest.MariaDB)
+	for _, set := range []string{"maxAllowedPacket=0", "maxAllowedPacket=0&interpolateParams=true"} {
+		db, err := stdsql.Open("mysql", dsn+"?"+set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		name := fmt.Sprintf("t%d", tables.Add(1))
+		mustExec(t, db, MySQL, "CREATE TABLE "+name+" (id VARBINARY(255) PRIMARY KEY, at DATETIME(6) NOT NULL, text LONGTEXT NOT NULL)")
+		d, err := New(db, MySQL, name, &Options[row]{Row: Row[row]{Columns: []string{"at", "text"}, Fields: func(r *row) []any { return []any{&r.At, &r.Text} }}})
+		if err == nil {
+			err = d.EnsureTable(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, v := range map[string]row{
+			"year 10000": {At: now.AddDate(8000, 0, 0)},
+			"year -5":    {At: now.AddDate(-2035, 0, 0)},
+			"17 MiB":     {now, strings.Repeat("x", 17<<20)}, // the server's limit is 16
+		} {
+			if _, err := d.Insert(t.Context(), what, v, lasting(time.Hour), base); !errors.Is(err, driver.ErrInvalid) || errors.Is(err, driver.ErrAmbiguous) {
+				t.Errorf("%s: %s: %v", set, what, err)
+			}
+		}
+		if n := d.rows(t); n != 0 {
+			t.Errorf("%s: %d rows", set, n)
+		}
+	}
+}
+
 // TestSchemaBrings: the statements that Schema returns bring an existing table under the driver, a
 // partitioned one too, and after a CREATE INDEX CONCURRENTLY that was cancelled. The first sweep
 // finds nothing to do.
