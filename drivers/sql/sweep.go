@@ -6,6 +6,7 @@ import (
 	stdsql "database/sql"
 	"errors"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -22,7 +23,7 @@ type SweepOptions struct {
 	// do not run at once. Zero: 1 min.
 	Every time.Duration
 
-	// Batch is the most rows in one transaction. Zero: 1000. At most 10,000, and 4096 if the key has several columns. One call of Bury gets
+	// Batch is the most rows in one transaction. Zero: 1000. At most 10,000; if the key has several columns 4096, 2048 from 8 on, 1024 from 16 on. One call of Bury gets
 	// values of about 16 MiB at most: the last one is always whole.
 	Batch int
 
@@ -50,7 +51,8 @@ const (
 	defaultEvery = time.Minute
 	defaultBatch = 1000
 	maxBatch     = 10000
-	maxTuples    = 4096     // beyond, PostgreSQL's max_stack_depth or SQLite's limit on arguments ends the statement
+	maxTuples    = 4096     // beyond, PostgreSQL's max_stack_depth ends the statement
+	maxArguments = 32766    // SQLite's limit; those of keys are a power of two for each column
 	buryBytes    = 16 << 20 // in each of two transactions
 )
 
@@ -88,8 +90,9 @@ type Sweeper struct {
 // Sweeper returns a sweeper of the table. opts may be nil; it is copied.
 func (t *table) Sweeper(opts *SweepOptions) (*Sweeper, error) {
 	o, err := driver.Given(opts).validate()
-	if err == nil && len(t.key.Columns) > 1 && o.Batch > maxTuples {
-		err = &driver.InvalidError{Field: "SweepOptions.Batch", Value: fmt.Sprint(o.Batch), Rule: fmt.Sprintf("must be at most %d with a key of several columns", maxTuples)}
+	columns := len(t.key.Columns)
+	if most := min(maxTuples, 1<<(bits.Len(uint(maxArguments/columns))-1)); err == nil && columns > 1 && o.Batch > most {
+		err = &driver.InvalidError{Field: "SweepOptions.Batch", Value: fmt.Sprint(o.Batch), Rule: fmt.Sprintf("must be at most %d with a key of %d columns", most, columns)}
 	}
 	if err != nil {
 		return nil, err
