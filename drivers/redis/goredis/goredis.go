@@ -29,6 +29,9 @@ func New(c goredis.UniversalClient) (redis.Client, error) {
 		if o.ReadOnly || o.RouteByLatency || o.RouteRandomly {
 			return nil, invalid("ReadOnly, RouteByLatency or RouteRandomly", "set", "must not be set: replicas are behind")
 		}
+		if o.ClusterSlots != nil {
+			return nil, invalid("ClusterSlots", "set, as NewFailoverClusterClient does", "must not be set: use NewFailoverClient over sentinels, whose servers are not in cluster mode")
+		}
 		own.cluster = c // node sees what NewClient makes of these
 		options = &goredis.Options{PoolSize: o.PoolSize, MaxActiveConns: o.MaxActiveConns, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout}
 	default:

@@ -393,6 +393,7 @@ func TestNewRefuses(t *testing.T) {
 		"pool":    redis.NewClient(&redis.Options{Addr: one[0], PoolSize: 1}),
 		"timeout": redis.NewClient(&redis.Options{Addr: one[0], ReadTimeout: -1}),
 		"replica": redis.NewClusterClient(&redis.ClusterOptions{Addrs: one, ReadOnly: true}),
+		"slots":   redis.NewFailoverClusterClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: one}),
 		"cache":   redis.NewClient(&redis.Options{Addr: one[0], ClientSideCacheConfig: &redis.ClientSideCacheConfig{}}),
 		"a cache": redis.NewClient(&redis.Options{Addr: one[0], ClientSideCache: redis.NewLocalCache(redis.CacheConfig{})}),
 		"conns":   redis.NewClient(&redis.Options{Addr: one[0], MaxActiveConns: 1}),
