@@ -46,7 +46,7 @@ var dimensions = map[string][]dimension{
 		{"key", []string{`text COLLATE "C"`, "text", "varchar(300)", `varchar(60) COLLATE "C"`}, []string{"uuid", "citext", "bytea", "text COLLATE folded", "char(60)", "varchar", "name", "bigint", "numeric", "numeric(9,2)", "json", "inet", "macaddr", "boolean", "date", "timestamptz", "interval", "oid", "money", "varbit", "text[]", "pg_lsn", "int4range", "session_id", "session_letters"}},
 		{"layout", []string{"id", "tenant number and id", "tenant digits and id"}, []string{"tenant text and id"}},
 		{"created", []string{"bigint", "timestamptz", "timestamp", "timestamptz(3)"}, []string{"timestamptz(0)", "integer", "date", "timestamp as timestamptz"}},
-		{"expires", []string{"bigint", "timestamptz", "timestamp"}, []string{"timestamp(2)"}},
+		{"expires", []string{"bigint", "timestamptz", "timestamp", "timestamptz for 250 years", "timestamp for 250 years"}, []string{"timestamp(2)"}},
 		{"value", []string{"jsonb", "json", "text"}, []string{"varchar(2)", "bytea"}},
 		values,
 		{"isolation", []string{"read committed", "repeatable read", "serializable"}, nil},
@@ -551,8 +551,12 @@ func options[T any](db string, c configuration) *Options[T] {
 }
 
 func (c configuration) policy() slidingttl.Policy {
-	if strings.HasSuffix(c["expires"], " for 15 years") {
-		return slidingttl.Policy{IdleGrace: 15 * 365 * 24 * time.Hour, MaxLifetime: 20 * 365 * 24 * time.Hour}
+	const year = 365 * 24 * time.Hour
+	switch _, long, _ := strings.Cut(c["expires"], " for "); long {
+	case "15 years":
+		return slidingttl.Policy{IdleGrace: 15 * year, MaxLifetime: 20 * year}
+	case "250 years": // beyond which floating point tells no microseconds
+		return slidingttl.Policy{IdleGrace: 250 * year, MaxLifetime: 260 * year}
 	}
 	return slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 2 * time.Hour}
 }

@@ -30,10 +30,10 @@ func (postgres) millis(t TimeType, column string) string {
 
 func (postgres) written(t TimeType, argument string) string {
 	switch t {
-	case Timestamp:
-		return "to_timestamp((" + argument + ")::bigint / 1000.0)"
+	case Timestamp: // to_timestamp has floating point, which from 2242 on tells no microseconds
+		return "'epoch'::timestamptz + (" + argument + ")::bigint * interval '1 ms'"
 	case DateTime:
-		return "to_timestamp((" + argument + ")::bigint / 1000.0) AT TIME ZONE 'UTC'"
+		return "'epoch'::timestamp + (" + argument + ")::bigint * interval '1 ms'"
 	}
 	return argument
 }
