@@ -33,7 +33,7 @@ func (t *table) Check(ctx context.Context, longest time.Duration) error {
 		return t.failed(ctx, errors.Join(settings, err))
 	}
 	keyed := slices.ContainsFunc(desc.keyed, func(c string) bool {
-		return c == "" && len(t.values) > 0 || slices.ContainsFunc(t.values, func(v string) bool { return strings.ToLower(v) == c })
+		return c == "" || slices.ContainsFunc(append([]string{t.created.Name, t.version}, t.values...), func(v string) bool { return strings.ToLower(v) == c })
 	})
 	t.keyed.Store(&keyed)
 	t.rounds.Store(t.json && t.dialect.types().inProcess && t.dialect.keyKind(desc.columns[strings.ToLower(t.values[0])]).form != anyText)
@@ -72,6 +72,7 @@ type description struct {
 	invalid []invalidIndex // of which the creation was cancelled
 	enabled []string       // triggers
 	wrong   string         // what the table is that it must not be; empty: nothing
+	rivals  []index        // unique, deferrable or by a collation of their own, which an upsert takes for the key's
 	keyed   []string       // columns that are locked like a key when they change; empty: one that is generated from others
 	schema  string         // where it is, or would be made, if triggers are to name it
 	silent  bool           // has triggers, and a reference that takes its rows without firing one
@@ -115,22 +116,28 @@ func describe(ctx context.Context, db *stdsql.DB, columns, indexes, triggers str
 	if err != nil {
 		return nil, err
 	}
+	d.indexes, err = listIndexes(ctx, db, indexes, args)
+	return d, err
+}
+
+func listIndexes(ctx context.Context, db *stdsql.DB, query string, args []any) (all []index, err error) {
 	last := ""
-	return d, each(ctx, db, indexes, args, func(scan func(...any) error) error {
+	err = each(ctx, db, query, args, func(scan func(...any) error) error {
 		var id, column string
 		var unique bool
 		if err := scan(&id, &unique, &column); err != nil {
 			return err
 		}
-		if id != last || len(d.indexes) == 0 {
-			d.indexes = append(d.indexes, index{unique: unique})
+		if id != last || len(all) == 0 {
+			all = append(all, index{unique: unique})
 			last = id
 		}
-		of := &d.indexes[len(d.indexes)-1]
+		of := &all[len(all)-1]
 		of.unique = of.unique && unique // a part may be a prefix, or of another collation
 		of.columns = append(of.columns, strings.ToLower(column))
 		return nil
 	})
+	return all, err
 }
 
 // each runs a query and calls f for each row.
@@ -342,9 +349,10 @@ func (t *table) checkTable(d *description) error {
 	}
 	column(t.sweep, t.dialect.integerType, "must be "+types.integer)
 	column(t.version, t.dialect.integerType, "must be "+types.integer)
-	for _, name := range t.values {
-		holds, knows := t.dialect.(interface{ holds(columnType, bool) bool })
-		column(name, func(is columnType) bool { return !knows || holds.holds(is, t.json) }, "must hold what was written: JSON as "+types.value+", and zero without AUTO_INCREMENT")
+	for i, name := range t.values {
+		column(name, func(is columnType) bool {
+			return t.dialect.holds(is, t.json) && !(t.texts[i] && strings.HasPrefix(is.name, "bytea")) // which would take it for its escapes
+		}, "must hold what was written: JSON as "+types.value+", a string as text, bytea with bytea_output=hex, and zero without AUTO_INCREMENT")
 	}
 	key := make([]string, len(t.key.Columns))
 	for i, name := range t.key.Columns {
@@ -352,9 +360,16 @@ func (t *table) checkTable(d *description) error {
 		key[i] = strings.ToLower(name)
 	}
 	slices.Sort(key)
-	if !slices.ContainsFunc(d.indexes, func(i index) bool {
-		return i.unique && slices.Equal(slices.Sorted(slices.Values(i.columns)), key)
-	}) {
+	ofKey := func(i index) bool { return i.unique && slices.Equal(slices.Sorted(slices.Values(i.columns)), key) }
+	if slices.ContainsFunc(d.rivals, ofKey) {
+		errs = append(errs, t.invalid("key", "with a unique index besides that is deferrable or ignores case or accents", "must have no such index on "+strings.Join(t.key.Columns, ", ")+": a write would take another key's row, or fail"))
+	}
+	for _, name := range []string{t.expires.Name, t.sweep} {
+		if slices.Contains(d.keyed, strings.ToLower(name)) {
+			errs = append(errs, t.invalid(fmt.Sprintf("column %q", name), "in a unique index", "must be in none: touches would deadlock with transactions that refer to the row"))
+		}
+	}
+	if !slices.ContainsFunc(d.indexes, ofKey) {
 		errs = append(errs, t.invalid("key", "not unique", "must have a primary key or a unique index on "+strings.Join(t.key.Columns, ", ")+", whole and not hashed"))
 	}
 	if !slices.ContainsFunc(d.indexes, func(i index) bool { return i.columns[0] == strings.ToLower(t.sweep) }) {

@@ -42,17 +42,17 @@ var values = dimension{"T", []string{"struct", "string", "number", "any", "colum
 
 var dimensions = map[string][]dimension{
 	"postgres": {
-		{"access", []string{"direct", "exec", "describe_exec direct", "bounced cache_describe", "bounced exec", "bounced simple_protocol", "bounced by session", "one connection", "bounced exec, one connection"}, []string{"bounced describe_exec", "bounced", "bounced describe_exec, one connection", "bounced , one connection", "bounced exec by statement", "bounced by statement"}},
+		{"access", []string{"direct", "exec", "describe_exec direct", "bounced cache_describe", "bounced exec", "bounced simple_protocol", "bounced by session", "one connection", "bounced exec, one connection"}, []string{"client_encoding=latin1", "client_encoding=sjis", "default_query_exec_mode=exec bytea_output=escape", "bounced describe_exec", "bounced", "bounced describe_exec, one connection", "bounced , one connection", "bounced exec by statement", "bounced by statement"}},
 		{"key", []string{`text COLLATE "C"`, "text", "varchar(300)", `varchar(60) COLLATE "C"`}, []string{"uuid", "citext", "bytea", "text COLLATE folded", "char(60)", "varchar", "name", "bigint", "numeric", "numeric(9,2)", "json", "inet", "macaddr", "boolean", "date", "timestamptz", "interval", "oid", "money", "varbit", "text[]", "pg_lsn", "int4range", "session_id", "session_letters"}},
 		{"layout", []string{"id", "tenant number and id", "tenant digits and id"}, []string{"tenant text and id"}},
-		{"created", []string{"bigint", "timestamptz", "timestamp", "timestamptz(3)"}, []string{"timestamptz(0)", "integer", "date", "timestamp as timestamptz"}},
+		{"created", []string{"bigint", "timestamptz", "timestamp", "timestamptz(3)", "timestamp DEFAULT (now() AT TIME ZONE 'UTC') in America/New_York"}, []string{"timestamp DEFAULT now() in America/New_York", "timestamptz(0)", "integer", "date", "timestamp as timestamptz"}},
 		{"expires", []string{"bigint", "timestamptz", "timestamp", "timestamptz for 250 years", "timestamp for 250 years"}, []string{"timestamp(2)"}},
-		{"value", []string{"jsonb", "json", "text"}, []string{"varchar(2)", "bytea"}},
+		{"value", []string{"jsonb", "json", "text"}, []string{"bytea", "varchar(2)", "name", "jsonpath"}},
 		values,
 		{"isolation", []string{"read committed", "repeatable read", "serializable"}, nil},
 		{"rights", []string{"owner", "granted", "columns"}, []string{"SELECT", "SELECT, INSERT", "SELECT, INSERT, UPDATE", "row security"}},
-		{"kind", []string{"plain", "hash partitions", "no fillfactor"}, []string{"range partitions", "unlogged", "deferrable key", "key on lower(id)", "partial key", "key including value", "no sweep index", "invalid sweep index", "view", "rule on delete", "child table"}},
-		{"extra", []string{"none", "unique owner"}, nil},
+		{"kind", []string{"plain", "hash partitions", "no fillfactor"}, []string{"folded key besides", "deferrable key besides", "range partitions", "unlogged", "deferrable key", "key on lower(id)", "partial key", "key including value", "no sweep index", "invalid sweep index", "view", "rule on delete", "child table"}},
+		{"extra", []string{"none", "unique owner", "unique with version", "unique with created_at"}, []string{"unique with expires_at", "unique with sweep_at"}},
 		{"made", []string{"whole", "by Schema", "by Schema after a cancelled index"}, nil},
 		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by a disabled trigger", "by another table's trigger"}},
 		{"guards", []string{"none", "error", "state"}, nil},
@@ -279,8 +279,14 @@ func (y *yard) open(t *testing.T, c configuration) *place {
 				dsn = strings.Replace(dsn, "user=postgres", "user="+user, 1)
 			}
 		}
-		if mode := strings.TrimSuffix(access, " direct"); mode != "direct" && mode != "" {
+		switch mode := strings.TrimSuffix(access, " direct"); {
+		case strings.Contains(mode, "="):
+			dsn += " " + mode
+		case mode != "direct" && mode != "":
 			dsn += " default_query_exec_mode=" + mode
+		}
+		if _, zone, ok := strings.Cut(c["created"], " in "); ok {
+			dsn += " timezone=" + zone
 		}
 		p.again = func() *stdsql.DB {
 			db := openDB("pgx", dsn)
@@ -391,6 +397,9 @@ func (c configuration) tables(db, name string) (statements []string) {
 	switch c["T"] {
 	case "columns":
 		owner := "owner " + text
+		if c["value"] == "bytea" {
+			owner = "owner bytea"
+		}
 		if c["extra"] == "unique owner, by rollback" {
 			owner += " UNIQUE ON CONFLICT ROLLBACK"
 		}
@@ -399,6 +408,7 @@ func (c configuration) tables(db, name string) (statements []string) {
 		value = "value " + text
 	}
 	created, _, _ := strings.Cut(c["created"], " as ")
+	created, _, _ = strings.Cut(created, " in ")
 	expires, _, _ := strings.Cut(c["expires"], " for ")
 	columns := tenant + "id " + id + " NOT NULL, " + value
 	bare := strings.HasPrefix(c["made"], "by Schema")
@@ -449,6 +459,10 @@ func (c configuration) tables(db, name string) (statements []string) {
 	case "partial key":
 		primary = ""
 		index("UNIQUE INDEX", "("+key+") WHERE version IS NOT NULL")
+	case "folded key besides":
+		index("UNIQUE INDEX", "("+strings.Replace(key, "id", "id COLLATE folded", 1)+")")
+	case "deferrable key besides":
+		more = append(more, "ALTER TABLE "+name+" ADD UNIQUE ("+key+") DEFERRABLE")
 	case "key including value":
 		primary = ""
 		index("UNIQUE INDEX", "("+key+") INCLUDE (version)")
@@ -496,6 +510,9 @@ func (c configuration) tables(db, name string) (statements []string) {
 		index("UNIQUE INDEX", "("+strings.Replace(key, "id", "id COLLATE NOCASE", 1)+")")
 	}
 	statements = append([]string{"CREATE TABLE " + name + " (" + columns + primary + ")" + after}, append(more, sweep)...)
+	if column, ok := strings.CutPrefix(c["extra"], "unique with "); ok && !bare {
+		statements = append(statements, "CREATE UNIQUE INDEX "+name+"_with ON "+name+" ("+key+", "+column+")")
+	}
 	if c["extra"] == "unique owner" {
 		statements = append(statements, "CREATE UNIQUE INDEX "+name+"_owner ON "+name+" (owner)")
 	}
@@ -587,11 +604,13 @@ func (y *yard) try(t *testing.T, c configuration) judgement {
 	case "columns":
 		return tryType(t, y, p, c, func(o *Options[shop]) {
 			o.Row = Row[shop]{Columns: []string{"owner", "n", "data"}, Fields: func(s *shop) []any { return []any{&s.Owner, &s.N, &s.Data} }}
-		}, func(i int) shop { return shop{fmt.Sprint("\u00fc\U0001f600", i), int64(i), []byte{0, byte(i), 255}} })
+		}, func(i int) shop {
+			return shop{fmt.Sprint("\u00fc\U0001f600 C:\\new", i), int64(i), []byte{0, byte(i), 255}}
+		})
 	case "life only":
 		return tryType(t, y, p, c, func(o *Options[session]) { o.LifeOnly = true }, func(int) session { return session{} })
 	}
-	return tryType(t, y, p, c, nil, func(i int) session { return session{fmt.Sprint("\u00fc\U0001f600", i)} })
+	return tryType(t, y, p, c, nil, func(i int) session { return session{fmt.Sprint("\u00fc\U0001f600 C:\\new", i)} })
 }
 
 func tryType[T any](t *testing.T, y *yard, p *place, c configuration, set func(*Options[T]), v func(int) T) (j judgement) {
@@ -645,7 +664,7 @@ func tryType[T any](t *testing.T, y *yard, p *place, c configuration, set func(*
 		j.refused = err
 		return j
 	}
-	k := &contractOf[T]{ctx: ctx, d: d, opts: o, y: y, p: p, c: c, v: v}
+	k := &contractOf[T]{ctx: ctx, d: d, admin: admin, opts: o, y: y, p: p, c: c, v: v}
 	func() {
 		defer func() {
 			if r := recover(); r != nil && r != errGivenUp {
@@ -746,6 +765,7 @@ func (c configuration) suspect(db string) string {
 type contractOf[T any] struct {
 	ctx    context.Context
 	d      *Driver[T]
+	admin  *Driver[T] // another process's, with all rights
 	opts   *Options[T]
 	y      *yard
 	p      *place
@@ -820,6 +840,7 @@ func (k *contractOf[T]) run() {
 	k.transactions()
 	k.refusedIn()
 	k.wrapped()
+	k.referred()
 	k.snapshot()
 	k.keeps()
 	k.walks(live)
@@ -868,6 +889,9 @@ func (k *contractOf[T]) keys() (live []string) {
 		}
 		if slices.Contains(live, key) {
 			k.archived(key, i)
+			if _, err := k.admin.Get(k.ctx, key); err != nil {
+				k.errorf("another process's Get of %q, which was inserted: %v", key, err)
+			}
 		}
 	}
 	found, err := k.store.GetMulti(k.ctx, live)
@@ -1185,6 +1209,68 @@ func (k *contractOf[T]) outdated(key string) *stdsql.Tx {
 	}
 }
 
+// referred makes calls beside a transaction of the application that refers to a record's row, and then
+// updates that: it must not end in a deadlock.
+func (k *contractOf[T]) referred() {
+	if k.y.name != "postgres" {
+		return
+	}
+	key := k.key("referred")
+	if !k.bear("Upsert", k.store.Upsert(k.ctx, key, k.v(1))) {
+		return
+	}
+	split, err := k.d.key.split(key)
+	if err != nil {
+		k.errorf("split: %v", err)
+		return
+	}
+	columns := strings.Join(k.d.keyColumns(), ", ")
+	is := " WHERE (" + columns + ") IN (" + tuples(1, len(split.columns)) + ")"
+	for _, s := range []string{"CREATE TABLE %[1]s_orders (LIKE %[1]s)", "ALTER TABLE %[1]s_orders ADD FOREIGN KEY (%[2]s) REFERENCES %[1]s (%[2]s)"} {
+		if _, err := k.p.admin.ExecContext(k.ctx, fmt.Sprintf(s, k.p.table, columns)); err != nil {
+			k.errorf("%s: %v", s, err)
+			return
+		}
+	}
+	for what, call := range map[string]func() error{
+		"Update": func() error {
+			_, err := k.store.Update(k.ctx, key, func(T) (T, error) { return k.v(2), nil })
+			return err
+		},
+		"Upsert": func() error { return k.store.Upsert(k.ctx, key, k.v(3)) },
+		"Touch":  func() error { _, err := k.store.Touch(k.ctx, key); return err },
+	} {
+		tx, err := k.p.admin.BeginTx(k.ctx, nil)
+		if err != nil {
+			k.errorf("BeginTx: %v", err)
+			return
+		}
+		var own int
+		err = tx.QueryRowContext(k.ctx, "SELECT pg_backend_pid()").Scan(&own)
+		do := func(s string, args ...any) {
+			if err == nil {
+				_, err = tx.ExecContext(k.ctx, k.d.dialect.bind(s), args...)
+			}
+		}
+		do("SET LOCAL deadlock_timeout = '10ms'") // it looks for deadlocks first
+		do("INSERT INTO "+k.p.table+"_orders SELECT * FROM "+k.p.table+is, split.columns...)
+		done := make(chan error, 1)
+		go func() { done <- call() }()
+		for waits := false; err == nil && !waits && len(done) == 0; {
+			err = k.p.admin.QueryRowContext(k.ctx, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid)))", own).Scan(&waits)
+		}
+		do("UPDATE "+k.p.table+" SET sweep_at = sweep_at"+is, split.columns...)
+		if err == nil {
+			err = tx.Commit()
+		} else {
+			_ = tx.Rollback()
+		}
+		if err, other := err, <-done; err != nil || other != nil {
+			k.errorf("an application's transaction that refers to the record: %v; %s: %v", err, what, other)
+		}
+	}
+}
+
 // keeps wants a replaced life, and a record deleted alive, handed over.
 func (k *contractOf[T]) keeps() {
 	if !k.opts.Replaced {
@@ -1343,17 +1429,8 @@ func (k *contractOf[T]) walks(sound []string) {
 	if k.c["rights"] != "owner" && k.c["rights"] != "granted" && k.c["rights"] != "columns" {
 		return
 	}
-	admin := k.p.admin
-	conn, err := admin.Conn(k.ctx)
-	if err != nil {
-		k.errorf("Conn: %v", err)
-		return
-	}
 	q := k.d.dialect.quote
-	if k.y.name == "mariadb" {
-		_, _ = conn.ExecContext(k.ctx, "SET sql_mode = ''")
-	}
-	set := func(name string, columns map[string]string) bool {
+	set := func(on database, name string, columns map[string]string) bool {
 		key, err := k.d.key.split(k.key(name))
 		if err != nil {
 			k.errorf("split: %v", err)
@@ -1376,7 +1453,7 @@ func (k *contractOf[T]) walks(sound []string) {
 		for c, literal := range columns {
 			names, marks = append(names, q(c)), marks+", "+literal
 		}
-		_, err = conn.ExecContext(k.ctx, k.d.dialect.bind("INSERT INTO "+k.d.quoted()+" ("+strings.Join(names, ", ")+") VALUES ("+marks+")"), args...)
+		_, err = on.ExecContext(k.ctx, k.d.dialect.bind("INSERT INTO "+k.d.quoted()+" ("+strings.Join(names, ", ")+") VALUES ("+marks+")"), args...)
 		return err == nil // the table may hold no such row
 	}
 	now := driver.Floor(k.d.Now())
@@ -1387,6 +1464,18 @@ func (k *contractOf[T]) walks(sound []string) {
 			"version":    "7", "sweep_at": "0",
 		}
 	}
+	if set(k.p.db, "theirs", nil) {
+		_, err := k.store.Get(k.ctx, k.key("theirs"))
+		k.bear("Get of a row that an application has just inserted", err)
+	}
+	conn, err := k.p.admin.Conn(k.ctx)
+	if err != nil {
+		k.errorf("Conn: %v", err)
+		return
+	}
+	if k.y.name == "mariadb" {
+		_, _ = conn.ExecContext(k.ctx, "SET sql_mode = ''")
+	}
 	var odds, dead []string
 	for _, column := range []string{"created_at", "expires_at", "sweep_at", "version", "value"} {
 		for i, literal := range k.oddOf(column) {
@@ -1394,7 +1483,7 @@ func (k *contractOf[T]) walks(sound []string) {
 				columns := life(at)
 				columns[column] = literal
 				name := fmt.Sprintf("odd-%s-%d-%v", column, i, at > now)
-				if set(name, columns) {
+				if set(conn, name, columns) {
 					odds = append(odds, k.key(name))
 				}
 			}
@@ -1402,11 +1491,11 @@ func (k *contractOf[T]) walks(sound []string) {
 	}
 	for i := range 20 {
 		name := fmt.Sprintf("dead%d", i)
-		if set(name, life(now.Add(-time.Hour))) {
+		if set(conn, name, life(now.Add(-time.Hour))) {
 			dead = append(dead, k.key(name))
 		}
 	}
-	guarded := k.c["guards"] != "none" && set("guarded", life(now.Add(-time.Hour)))
+	guarded := k.c["guards"] != "none" && set(conn, "guarded", life(now.Add(-time.Hour)))
 	if err := conn.Close(); err != nil {
 		k.errorf("Close: %v", err)
 	}

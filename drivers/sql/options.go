@@ -2,7 +2,9 @@ package sql
 
 import (
 	"cmp"
+	stdsql "database/sql"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -164,6 +166,22 @@ func (o *Options[T]) values() []string {
 		return []string{o.Value}
 	}
 	return o.Row.Columns
+}
+
+// texts tells which values are sent as texts.
+func (o *Options[T]) texts() []bool {
+	if o.Row.Fields == nil {
+		return []bool{true}
+	}
+	var are []bool
+	for _, field := range o.Row.Fields(new(T)) {
+		is := reflect.TypeOf(field)
+		for is.Kind() == reflect.Pointer {
+			is = is.Elem()
+		}
+		are = append(are, is.Kind() == reflect.String || is == reflect.TypeFor[stdsql.NullString]() || is == reflect.TypeFor[stdsql.Null[string]]())
+	}
+	return are
 }
 
 func (o *Options[T]) checkNames() error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -131,9 +132,17 @@ func (postgres) verdict(err error) verdict {
 	return refused
 }
 
-// postgresColumns tells the type that a domain is over, be it over another domain.
+// postgresColumns tells the type that a domain is over, be it over another domain. A timestamp whose
+// default is local time, in a session that is not UTC's, is another type, and so are bytes that are not hex.
 const postgresColumns = `
-SELECT a.attname, CASE typtype WHEN 'e' THEN 'enum' ELSE format_type(b.oid, modifier) END, modifier, false
+SELECT a.attname, CASE WHEN typtype = 'e' THEN 'enum'
+	WHEN b.oid = 'bytea'::regtype AND current_setting('bytea_output') <> 'hex' THEN '` + postgresEscaped + `'
+	WHEN b.oid = 'timestamp'::regtype
+		AND EXISTS (SELECT FROM pg_attrdef WHERE adrelid = attrelid AND adnum = attnum AND
+			pg_get_expr(adbin, adrelid) ~* '\mnow\M|current_|localtimestamp|_timestamp\(' AND pg_get_expr(adbin, adrelid) !~* 'at time zone|timezone\(')
+		AND EXISTS (SELECT FROM generate_series(now(), now() + interval '1 year', interval '1 month') t WHERE t::timestamp <> t AT TIME ZONE 'UTC')
+		THEN 'timestamp that is local time by default: set TimeZone=UTC'
+	ELSE format_type(b.oid, modifier) END, modifier, false
 FROM pg_attribute a CROSS JOIN LATERAL (
 	WITH RECURSIVE base AS (
 		SELECT oid, typtype, typbasetype, typtypmod, a.atttypmod AS modifier FROM pg_type WHERE oid = a.atttypid
@@ -147,6 +156,17 @@ FROM pg_index i
 CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY k(attnum, place)
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
 WHERE i.indrelid = to_regclass($1) AND i.indisvalid AND i.indimmediate AND 0 <> ALL (i.indkey) AND k.place <= i.indnkeyatts
+ORDER BY i.indexrelid, k.place`
+
+// postgresRivals: ON CONFLICT takes any unique index on the columns that it names, whatever its collation,
+// and fails at a deferrable one.
+const postgresRivals = `
+SELECT i.indexrelid::text, true, a.attname
+FROM pg_index i
+CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY k(attnum, place)
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+WHERE i.indrelid = to_regclass($1) AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL AND k.place <= i.indnkeyatts
+AND (NOT i.indimmediate OR EXISTS (SELECT FROM pg_collation WHERE oid = ANY (i.indcollation) AND NOT collisdeterministic))
 ORDER BY i.indexrelid, k.place`
 
 // postgresKeyed: PostgreSQL's own rule, by which a deferrable index counts, and one that is not valid yet.
@@ -200,6 +220,9 @@ func (p postgres) describe(ctx context.Context, db *stdsql.DB, schema, table str
 	if err != nil || len(d.columns) == 0 {
 		return d, err
 	}
+	if d.rivals, err = listIndexes(ctx, db, postgresRivals, []any{name}); err != nil {
+		return d, err
+	}
 	err = each(ctx, db, postgresKeyed, []any{name}, func(scan func(...any) error) error {
 		d.keyed = append(d.keyed, "")
 		return scan(&d.keyed[len(d.keyed)-1])
@@ -225,15 +248,13 @@ func (p postgres) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) err
 	if err := pooled(ctx, db); err != nil {
 		return err
 	}
-	var recovering bool
-	var readOnly string
-	if err := db.QueryRowContext(ctx, "SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only')").Scan(&recovering, &readOnly); err != nil {
-		return err
-	}
-	if recovering || readOnly == "on" {
-		return &driver.InvalidError{Field: "database", Value: "read-only", Rule: "must take writes: it must not be a standby, and default_transaction_read_only must be off"}
-	}
-	return nil
+	var recovering, converts bool
+	var readOnly, encoding string
+	err := db.QueryRowContext(ctx, "SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only'), current_setting('client_encoding'), current_setting('server_encoding') <> 'SQL_ASCII'").Scan(&recovering, &readOnly, &encoding, &converts)
+	var r refusals
+	r.when(recovering || readOnly == "on", "database", "read-only", "must take writes: it must not be a standby, and default_transaction_read_only must be off")
+	r.when(converts && encoding != "UTF8", "client_encoding", encoding, "must be UTF8: keys and values would be other texts for other clients")
+	return errors.Join(append(r, err)...)
 }
 
 // pooled checks that transactions work, and that a connection still has its prepared statements
@@ -341,6 +362,16 @@ func (postgres) fits(t TimeType, c columnType) bool {
 func postgresFraction(c columnType) bool { return c.digits < 0 || c.digits >= 3 }
 
 func (postgres) integerType(c columnType) bool { return c.name == "bigint" }
+
+// holds: without bytea_output=hex, pgx reads no bytes as text, and a JSON object has others.
+func (postgres) holds(c columnType, json bool) bool {
+	if json {
+		return slices.Contains([]string{"jsonb", "json", "text", "citext"}, c.name) || strings.HasPrefix(c.name, "character")
+	}
+	return c.name != postgresEscaped
+}
+
+const postgresEscaped = "bytea, bytea_output=escape"
 
 func (postgres) keyKind(c columnType) keyKind {
 	switch name, size, _ := strings.Cut(strings.TrimSuffix(c.name, ")"), "("); name {
