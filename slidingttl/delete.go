@@ -1,7 +1,6 @@
 package slidingttl
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -14,15 +13,11 @@ import (
 const undoTime = time.Minute
 
 // deleting prepares a call by ctx that ends the life of key's record, and returns what it does at its end with
-// its error. If that is an error already, the call ends with it. own: no error tells whether the record is gone.
+// its error. own: no error tells whether the record is gone.
 func (s *Store[T]) deleting(ctx context.Context, key string, err *error, own bool) (end func()) {
-	after := s.touches.Deleting(ctx, key)
-	deleted := s.memo.Deleting(key)
-	*err = cmp.Or(ctx.Err(), s.touches.Closed())
-	unsent := *err != nil
+	deleted, began := s.memo.Deleting(key), driver.Floor(s.clock.Now())
+	*err = ErrAmbiguous // until it returns: it may panic
 	return func() {
-		gone := *err == nil || errors.Is(*err, ErrNotFound) && !unsent
-		after(gone, !unsent && (own || ctx.Err() != nil || errors.Is(*err, ErrAmbiguous)))
 		switch {
 		case s.memo != nil && driver.MayUndo(ctx):
 			time.AfterFunc(undoTime, deleted)
@@ -30,6 +25,10 @@ func (s *Store[T]) deleting(ctx context.Context, key string, err *error, own boo
 			time.AfterFunc(staleness, deleted)
 		default:
 			deleted()
+		}
+		gone := *err == nil || errors.Is(*err, ErrNotFound)
+		if gone || own || ctx.Err() != nil || errors.Is(*err, ErrAmbiguous) {
+			s.touches.Deleted(ctx, key, began, gone && !driver.MayUndo(ctx))
 		}
 	}
 }
@@ -39,9 +38,6 @@ func (s *Store[T]) deleting(ctx context.Context, key string, err *error, own boo
 func (s *Store[T]) Delete(ctx context.Context, key string) error {
 	return s.callKey(ctx, opDelete, key, func() (err error) {
 		defer s.deleting(ctx, key, &err, false)()
-		if err != nil {
-			return err
-		}
 		return s.driver.Delete(ctx, key)
 	})
 }
@@ -53,9 +49,6 @@ func (s *Store[T]) Delete(ctx context.Context, key string) error {
 func (s *Store[T]) DeleteEntry(ctx context.Context, key string, e Entry[T]) error {
 	return s.callKey(ctx, opDelete, key, func() (err error) {
 		defer s.deleting(ctx, key, &err, false)()
-		if err != nil {
-			return err
-		}
 		_, err = s.retryAfterTouch(e.Meta, func(was driver.Meta) (driver.Meta, error) {
 			return was, driver.Remove(s.planned(ctx), s.driver, key, was, driver.Floor(s.clock.Now()))
 		})
@@ -92,9 +85,6 @@ func (s *Store[T]) retryAfterTouch(was driver.Meta, write func(was driver.Meta) 
 func (s *Store[T]) Retire(ctx context.Context, key string) error {
 	return s.callKey(ctx, opRetire, key, func() (err error) {
 		defer s.deleting(ctx, key, &err, false)()
-		if err != nil {
-			return err
-		}
 		for range writeAttempts {
 			r := readResult[T]{op: opRetire}
 			err := s.read(ctx, s.latest, key, &r)

@@ -24,6 +24,7 @@ type row struct {
 
 	before       time.Duration // how long a deletion takes to have effect
 	refuseDelete atomic.Bool
+	loseDelete   atomic.Bool // its answer
 }
 
 func (r *row) touches(f func(context.Context) error) { r.touch.Store(&f) }
@@ -43,6 +44,9 @@ func newRow(t *testing.T, repo func(flatProfiles) slidingttl.Repository[int, pro
 		case "delete":
 			if r.refuseDelete.Load() {
 				return errDown
+			}
+			if r.loseDelete.Load() {
+				return errors.Join(r.under.Delete(ctx, profileKey(1)), driver.ErrAmbiguous)
 			}
 			return sleep(ctx, r.before)
 		}
@@ -80,6 +84,16 @@ func (r *row) saveBriefly(t *testing.T) {
 	_ = r.Upsert(ctx, 1, profile{Name: "ann"})
 }
 
+// close closes the store, and checks that each touch is counted once.
+func (r *row) close(t *testing.T) {
+	t.Helper()
+	must(t, r.s.Close(t.Context()))
+	st := r.s.Stats()
+	if ended := st.Touched + st.Shared + st.TouchLost + st.Deferred + st.TouchFails + st.Shed; ended != st.Due+st.Retried {
+		t.Errorf("%d touches ended, of %d due and %d tried again", ended, st.Due, st.Retried)
+	}
+}
+
 func refused(context.Context) error { return errDown }
 
 // A deletion waits for a touch under way that could not tell the record from the next one, and no later
@@ -90,26 +104,30 @@ func TestDeletionEndsTheTouchesOfARow(t *testing.T) {
 		"hangs":                    hangs,
 		"fails":                    refused,
 		"fails, no answer arrives": refused,
+		"fails, ambiguous":         refused,
 	} {
 		bubble(t, func(t *testing.T) {
 			r := newRow(t, nil)
-			lost := strings.HasSuffix(how, "no answer arrives")
-			r.d.after = func(op, _ string) {
-				if op == "delete" && lost {
-					time.Sleep(time.Minute)
-				}
-			}
 			r.touches(during)
 			r.saveBriefly(t)
-			if lost { // before the touch is tried again
+			switch { // before a touch is tried again
+			case strings.HasSuffix(how, "no answer arrives"):
+				r.d.after = func(op, _ string) {
+					if op == "delete" {
+						time.Sleep(600 * time.Millisecond)
+					}
+				}
 				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 				defer cancel()
 				wantErr(t, r.Delete(ctx, 1), context.DeadlineExceeded)
-			} else {
+			case strings.HasSuffix(how, "ambiguous"):
+				r.loseDelete.Store(true)
+				wantErr(t, r.Delete(t.Context(), 1), driver.ErrAmbiguous)
+			default:
 				must(t, r.Delete(t.Context(), 1))
 			}
 			r.saveAgain(t, "a touch that "+how)
-			must(t, r.s.Close(t.Context()))
+			r.close(t)
 		})
 	}
 }
@@ -129,7 +147,7 @@ func TestDeletionInATransaction(t *testing.T) {
 				t.Errorf("it took %v", took)
 			}
 			r.saveAgain(t, fmt.Sprint("a deletion of ", takes))
-			must(t, r.s.Close(t.Context()))
+			r.close(t)
 		})
 	}
 }
@@ -150,7 +168,7 @@ func TestFailedDeletionEndsNoTouch(t *testing.T) {
 		if c := r.created(); c != born {
 			t.Errorf("created_at has moved by %v", c.Sub(born))
 		}
-		must(t, r.s.Close(t.Context()))
+		r.close(t)
 	})
 }
 
@@ -176,7 +194,7 @@ func TestLateDeletionEndsNoLaterTouch(t *testing.T) {
 		if c := r.created(); c != reborn {
 			t.Errorf("created_at is %v before the save", reborn.Sub(c))
 		}
-		must(t, r.s.Close(t.Context()))
+		r.close(t)
 	})
 }
 
@@ -210,7 +228,7 @@ func TestTwoDeletions(t *testing.T) {
 			}
 			must(t, <-done)
 			r.saveAgain(t, how)
-			must(t, r.s.Close(t.Context()))
+			r.close(t)
 		})
 	}
 }
@@ -226,31 +244,25 @@ func TestTouchWhoseTurnComesDuringADeletion(t *testing.T) {
 		r.touches(func(ctx context.Context) error { return sleep(ctx, 2*time.Second) })
 		must(t, r.Delete(t.Context(), 1))
 		r.saveAgain(t, "a deletion")
-		must(t, r.s.Close(t.Context()))
+		r.close(t)
 	})
 }
 
-// A deletion whose context ends as it waits for a touch is not sent, and takes nothing off the row.
-func TestDeletionThatIsNotSent(t *testing.T) {
+// A deletion waits for a touch until its context ends, and is then done.
+func TestDeletionWaitsUntilItsContextEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRow(t, nil)
-		born := r.created()
 		r.touches(hangs)
+		r.saveBriefly(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		wantErr(t, r.Upsert(ctx, 1, profile{Name: "ann"}), context.DeadlineExceeded)
-		ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		wantErr(t, r.Delete(ctx, 1), context.DeadlineExceeded)
-		if r.d.count("delete") != 0 {
-			t.Error("it was sent")
+		began := time.Now()
+		must(t, r.Delete(ctx, 1))
+		if took := time.Since(began); took != 100*time.Millisecond {
+			t.Errorf("it took %v", took)
 		}
-		r.touches(func(context.Context) error { return nil })
-		time.Sleep(time.Minute)
-		if c := r.created(); c != born {
-			t.Errorf("created_at has moved by %v", c.Sub(born))
-		}
-		must(t, r.s.Close(t.Context()))
+		r.saveAgain(t, "a deletion that waited for a touch")
+		r.close(t)
 	})
 }
 
@@ -267,11 +279,83 @@ func TestDeletionBesideADeafTouch(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 		close(free)
-		must(t, r.s.Close(t.Context()))
+		r.close(t)
 	})
 }
 
-// What a deletion holds, and what is tried again of it, takes no touch of the next record with it.
+// Close ends a deletion's wait for a touch.
+func TestCloseEndsADeletionsWait(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRow(t, nil)
+		r.touches(func(context.Context) error { time.Sleep(4 * time.Second); return nil })
+		r.saveBriefly(t)
+		began, done := time.Now(), make(chan error)
+		go func() { done <- r.Delete(context.Background(), 1) }()
+		time.Sleep(10 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_ = r.s.Close(ctx)
+		must(t, <-done)
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		time.Sleep(5 * time.Second)
+	})
+}
+
+// Whoever finds a row gone ends its touches too.
+func TestDeletionOfWhatIsGone(t *testing.T) {
+	for how, end := range map[string]func(*row, slidingttl.Entry[profile]) error{
+		"Retire": func(r *row, _ slidingttl.Entry[profile]) error {
+			return r.s.Retire(context.Background(), profileKey(1))
+		},
+		"DeleteEntry": func(r *row, e slidingttl.Entry[profile]) error {
+			return r.s.DeleteEntry(context.Background(), profileKey(1), e)
+		},
+	} {
+		bubble(t, func(t *testing.T) {
+			r := newRow(t, nil)
+			r.touches(refused)
+			wantErr(t, r.Upsert(t.Context(), 1, profile{Name: "ann"}), errDown)
+			e, err := r.s.Peek(t.Context(), profileKey(1))
+			must(t, err)
+			must(t, r.under.Delete(t.Context(), profileKey(1))) // by another process
+			r.touches(func(context.Context) error { return nil })
+			wantErr(t, end(r, e), slidingttl.ErrNotFound)
+			r.saveAgain(t, how)
+			r.close(t)
+		})
+	}
+}
+
+// What a touch that is left by a deletion adopts was born after it.
+func TestTouchOfTheRecordBefore(t *testing.T) {
+	for _, saves := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			r := newRow(t, nil)
+			r.touches(refused)
+			if saves {
+				wantErr(t, r.Upsert(t.Context(), 1, profile{Name: "ann"}), errDown)
+			} else {
+				must(t, flatProfiles{r.under}.Upsert(t.Context(), 1, profile{Name: "ann"})) // by another program
+				_, err := r.Get(t.Context(), 1)
+				must(t, err)
+			}
+			time.Sleep(100 * time.Millisecond)
+			ended := instant(time.Now())
+			must(t, r.Delete(driver.WithUndo(t.Context()), 1))
+			must(t, flatProfiles{r.under}.Upsert(t.Context(), 1, profile{Name: "bob"})) // by another program
+			r.touches(func(context.Context) error { return nil })
+			time.Sleep(time.Minute)
+			if c := r.created(); c < ended {
+				t.Errorf("saved %t: created_at is %v before the deletion", saves, ended.Sub(c))
+			}
+			r.close(t)
+		})
+	}
+}
+
+// A touch that fails while its row is being deleted, and is tried again, gives the next record no earlier life.
 func TestSaveBehindADeafTouch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRow(t, nil)
@@ -294,11 +378,15 @@ func TestSaveBehindADeafTouch(t *testing.T) {
 		go func() { saved <- r.Upsert(context.Background(), 1, profile{Name: "bob"}) }()
 		time.Sleep(10 * time.Millisecond)
 		close(free)
-		must(t, errors.Join(<-deleted, <-saved))
+		must(t, <-deleted)
+		if err := <-saved; err != nil { // the deletion was not done yet
+			wantErr(t, err, errDown)
+		}
+		time.Sleep(time.Minute)
 		if c := r.created(); c != reborn {
 			t.Errorf("created_at is %v before the save", reborn.Sub(c))
 		}
-		must(t, r.s.Close(t.Context()))
+		r.close(t)
 	})
 }
 
@@ -328,33 +416,204 @@ func TestRepositorysDeleteEndsTouches(t *testing.T) {
 				t.Error(err)
 			}
 			r.saveAgain(t, fmt.Sprint(answer))
-			must(t, r.s.Close(t.Context()))
+			r.close(t)
 		})
 	}
 }
 
-// A deletion that waits for a touch is not sent once Close has returned.
-func TestDeletionAfterClose(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var closed, late atomic.Bool
-		r := newRow(t, func(p flatProfiles) slidingttl.Repository[int, profile] {
-			return deleter{p, func() error { late.Store(closed.Load()); return nil }}
-		})
-		r.touches(func(context.Context) error { time.Sleep(4 * time.Second); return nil })
-		r.saveBriefly(t)
-		done := make(chan error)
-		go func() { done <- r.Delete(context.Background(), 1) }()
-		time.Sleep(10 * time.Millisecond)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_ = r.s.Close(ctx)
-		closed.Store(true)
-		wantErr(t, <-done, slidingttl.ErrClosed)
-		if late.Load() {
-			t.Error("it was sent after Close")
+// A deletion that is rolled back takes nothing off the promise of a read.
+func TestDeletionRolledBack(t *testing.T) {
+	for _, during := range []func(context.Context) error{refused, hangs} {
+		for _, retires := range []bool{false, true} {
+			bubble(t, func(t *testing.T) {
+				under := newFlat[int]()
+				d := over[int](under)
+				var down atomic.Bool
+				is := driver.Meta{Life: driver.Life{ExpiresAt: instant(time.Now().Add(5 * time.Minute))}, Version: 7}
+				d.before = func(ctx context.Context, op, _ string) error {
+					if op == "touch" && down.Load() && !driver.MayUndo(ctx) {
+						return during(ctx)
+					}
+					return nil
+				}
+				s := open(t, d, session, nil)
+				under.plant("k", 1, is)
+				down.Store(true)
+				read(t, s, "k")
+				if tx := driver.WithUndo(t.Context()); retires {
+					must(t, s.Retire(tx, "k"))
+				} else {
+					must(t, s.Delete(tx, "k"))
+				}
+				under.plant("k", 1, is)
+				down.Store(false)
+				time.Sleep(10 * time.Minute)
+				read(t, s, "k")
+			})
 		}
-		time.Sleep(5 * time.Second)
+	}
+}
+
+// A deletion that takes long and is refused holds no touch up.
+func TestSlowDeletionIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		under := newFlat[int]()
+		d := over[int](under)
+		var touches atomic.Int32
+		d.before = func(ctx context.Context, op, _ string) error {
+			switch {
+			case op == "touch" && touches.Add(1) == 1:
+				return sleep(ctx, time.Second)
+			case op == "delete":
+				time.Sleep(20 * time.Second)
+				return errDown
+			}
+			return nil
+		}
+		s := open(t, d, session, nil)
+		is := driver.Meta{Life: driver.Life{ExpiresAt: instant(time.Now().Add(10 * time.Second))}}
+		for is.Version = 7; is.Version < 9; is.Version++ { // its program writes it between the two reads
+			under.plant("k", 1, is)
+			read(t, s, "k")
+		}
+		wantErr(t, s.Delete(t.Context(), "k"), errDown)
+		time.Sleep(time.Minute)
+		read(t, s, "k")
 	})
+}
+
+// A Retire that panics ends no touch.
+func TestRetireThatPanics(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		under := newFlat[int]()
+		d := over[int](under)
+		var fail, panics atomic.Bool
+		d.before = func(_ context.Context, op, _ string) error {
+			switch {
+			case op == "get" && panics.Load():
+				panic("decoding")
+			case op == "touch" && fail.Load():
+				return errDown
+			}
+			return nil
+		}
+		s := open(t, d, session, nil)
+		under.plant("k", 1, driver.Meta{Life: driver.Life{ExpiresAt: instant(time.Now().Add(time.Minute))}, Version: 7})
+		fail.Store(true)
+		read(t, s, "k")
+		panics.Store(true)
+		func() {
+			defer func() { _ = recover() }()
+			_ = s.Retire(t.Context(), "k")
+		}()
+		panics.Store(false)
+		fail.Store(false)
+		time.Sleep(5 * time.Minute)
+		read(t, s, "k")
+	})
+}
+
+// lateProfiles is a repository whose saves take two seconds, and one by the name of late before it writes.
+type lateProfiles struct{ flatProfiles }
+
+func (s lateProfiles) Upsert(ctx context.Context, id int, v profile) error {
+	if v.Name == "late" {
+		time.Sleep(2 * time.Second)
+		return s.flatProfiles.Upsert(ctx, id, v)
+	}
+	err := s.flatProfiles.Upsert(ctx, id, v)
+	time.Sleep(2 * time.Second)
+	return err
+}
+
+// A deletion between a save's read and its write ends the life that was read.
+func TestDeletionBetweenReadAndWrite(t *testing.T) {
+	for _, end := range []func(*row) error{
+		func(r *row) error { return r.Delete(context.Background(), 1) },
+		func(r *row) error { return r.s.Retire(context.Background(), profileKey(1)) },
+	} {
+		bubble(t, func(t *testing.T) {
+			r := newRow(t, func(p flatProfiles) slidingttl.Repository[int, profile] { return lateProfiles{p} })
+			saved := make(chan error)
+			go func() { saved <- r.Upsert(context.Background(), 1, profile{Name: "late"}) }()
+			time.Sleep(100 * time.Millisecond)
+			ended := instant(time.Now())
+			must(t, errors.Join(end(r), <-saved))
+			if c := r.created(); c < ended {
+				t.Errorf("created_at is %v before the end", ended.Sub(c))
+			}
+			r.close(t)
+		})
+	}
+	bubble(t, func(t *testing.T) { // but what the value tells stays
+		r := newRow(t, nil)
+		born := time.Now().Add(-time.Hour)
+		w, err := slidingttl.Wrap(lateProfiles{flatProfiles{r.under}}, r.s, profileKey, &slidingttl.WrapOptions[profile]{CreatedAt: func(profile) time.Time { return born }})
+		must(t, err)
+		saved := make(chan error)
+		go func() { saved <- w.Upsert(context.Background(), 1, profile{Name: "late"}) }()
+		time.Sleep(100 * time.Millisecond)
+		must(t, errors.Join(w.Delete(t.Context(), 1), <-saved))
+		if c := r.created(); c != instant(born) {
+			t.Errorf("created_at is %v after what the value tells", c.Sub(instant(born)))
+		}
+		r.close(t)
+	})
+}
+
+// A touch that comes only once its record is deleted, and saved anew, gives it no earlier life.
+func TestTouchThatComesAfterADeletion(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRow(t, func(p flatProfiles) slidingttl.Repository[int, profile] { return lateProfiles{p} })
+		var gets atomic.Int32
+		r.d.after = func(op, _ string) {
+			if op == "get" && gets.Add(1) == 2 { // after the first save's write
+				time.Sleep(time.Second)
+			}
+		}
+		first, second := make(chan error), make(chan error)
+		go func() { first <- r.Upsert(context.Background(), 1, profile{Name: "ann"}) }()
+		time.Sleep(2*time.Second + 100*time.Millisecond)
+		must(t, r.Delete(t.Context(), 1))
+		reborn := instant(time.Now())
+		go func() { second <- r.Upsert(context.Background(), 1, profile{Name: "bob"}) }()
+		must(t, errors.Join(<-first, <-second))
+		if c := r.created(); c < reborn {
+			t.Errorf("created_at is %v before the save", reborn.Sub(c))
+		}
+		r.close(t)
+	})
+}
+
+// Whatever a deletion in a transaction, or one beside a deaf driver, answers: a touch that runs leaves no
+// life to the next record, also not by way of saves that find it.
+func TestDeletionBesideARunningTouch(t *testing.T) {
+	for _, deaf := range []bool{false, true} {
+		for _, answer := range []error{nil, errNoProfile, errors.New("connection reset by peer")} {
+			bubble(t, func(t *testing.T) {
+				r := newRow(t, func(p flatProfiles) slidingttl.Repository[int, profile] {
+					return deleter{p, func() error { return answer }}
+				})
+				ctx := driver.WithUndo(t.Context())
+				r.touches(hangs)
+				if deaf {
+					ctx = t.Context()
+					r.touches(func(context.Context) error { time.Sleep(6 * time.Second); return errDown })
+				}
+				r.saveBriefly(t)
+				wantErr(t, r.Delete(ctx, 1), answer)
+				reborn := instant(time.Now())
+				r.saveBriefly(t)
+				r.touches(func(context.Context) error { return nil })
+				r.saveBriefly(t)
+				time.Sleep(time.Minute)
+				if c := r.created(); c < reborn {
+					t.Errorf("deaf %t, answer %v: created_at is %v before the save", deaf, answer, reborn.Sub(c))
+				}
+				r.close(t)
+			})
+		}
+	}
 }
 
 // Touches that fail after their rows were deleted are failures of the store.
@@ -408,7 +667,7 @@ func TestDeletionBeforeTheSameContent(t *testing.T) {
 			_ = r.Upsert(ctx, 1, profile{Name: "ann"})
 			must(t, r.Delete(t.Context(), 1))
 			r.saveAgain(t, "a deletion while the touch "+how)
-			must(t, r.s.Close(t.Context()))
+			r.close(t)
 		})
 	}
 }
@@ -436,7 +695,7 @@ func TestSaveBesideARefusedDeletion(t *testing.T) {
 			if r.created() == 0 {
 				t.Errorf("own Delete %t: the row has no life", own)
 			}
-			must(t, r.s.Close(t.Context()))
+			r.close(t)
 		})
 	}
 }
@@ -462,6 +721,6 @@ func TestRefusedDeletionsEndNoRest(t *testing.T) {
 			t.Errorf("%d touches were sent within its rest", n-sent)
 		}
 		r.touches(func(context.Context) error { return nil })
-		must(t, r.s.Close(t.Context()))
+		r.close(t)
 	})
 }

@@ -63,8 +63,9 @@ type Wrapped[K comparable, V, T any] struct {
 //     lost. With CreatedAt nothing is read, and a later expiry is given up.
 //   - An Upsert over a dead record that the store still holds must write the record whole, or reset its
 //     life as a new one's. If it keeps the life, the value stays dead, and the call says ErrNotFound.
-//   - A deletion whose answer is lost, that is rolled back, or that fails while a Get reads the row, gives up what an
-//     Upsert whose expiry failed was to put back: a new life begins.
+//   - A deletion that is rolled back, or whose answer is lost, gives up what an Upsert whose expiry failed was to put
+//     back: a new life begins. Where a deletion does not wait for a touch under way, in a transaction or because its
+//     context ended, that touch may still give a row saved meanwhile the life of the one before.
 //   - Two Upserts at once are the repository's to order. With CreatedAt, what either of their values tells
 //     becomes created_at.
 //   - Between an Upsert that wipes the life and its expiry the record looks like another program's. With

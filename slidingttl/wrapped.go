@@ -147,7 +147,7 @@ func missing(method string) error {
 // life before.
 func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write func(context.Context, K, V) error) error {
 	return w.call(ctx, op, id, func(key string) error {
-		was := driver.Life{CreatedAt: w.createdAt(v)}
+		was, since := driver.Life{CreatedAt: w.createdAt(v)}, w.s.memo.Clock()
 		told := was.CreatedAt != 0
 		if was.CreatedAt == 0 && op != opInsert || w.s.opts.Foreign != Adopt {
 			r := readResult[T]{op: opPeek}
@@ -175,6 +175,9 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 			return err
 		}
 		w.s.memo.Forget(key)
+		if !told && w.s.touches.DeletedSince(key, since) {
+			was = driver.Life{}
+		}
 		_, err := w.s.touchKey(ctx, key, was, true)
 		if !told && was.CreatedAt != 0 && errors.Is(err, ErrNotFound) { // that life is past its cap
 			_, err = w.s.touchKey(ctx, key, driver.Life{}, true)
@@ -192,14 +195,10 @@ func (w *Wrapped[K, V, T]) Delete(ctx context.Context, id K) error {
 			Delete(ctx context.Context, id K) error
 		})
 		defer w.s.deleting(ctx, key, &err, own)()
-		switch {
-		case err != nil:
-			return wrap(ctx, opDelete, err)
-		case own:
+		if own {
 			return r.Delete(ctx, id)
-		default:
-			return wrap(ctx, opDelete, w.s.driver.Delete(ctx, key))
 		}
+		return wrap(ctx, opDelete, w.s.driver.Delete(ctx, key))
 	})
 }
 

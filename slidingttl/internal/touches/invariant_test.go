@@ -56,7 +56,7 @@ func (t *Touches) check() error {
 			switch {
 			case n.of != s:
 				return errors.New("a touch is of another slot")
-			case n.state == waiting && s.running == nil && n.held == 0:
+			case n.state == waiting && s.running == nil:
 				return errors.New("a touch waits for none that runs")
 			case n.state == queued && !(in(&t.ready, n) && in(&t.farthest, n) && t.ready.all[n.places[0]].key == n.turn()):
 				return errors.New("a queued touch is not in its place")
@@ -72,7 +72,7 @@ func (t *Touches) check() error {
 				rests++
 			}
 			for _, other := range s.pending[:i] {
-				if sameLife(n.Was, other.Was) && n.Was.CreatedAt != 0 { // of a row one may have been held
+				if sameLife(n.Was, other.Was) {
 					return errors.New("two pending touches of a life")
 				}
 			}
@@ -161,12 +161,10 @@ func TestOnePlaceATouch(t *testing.T) {
 					go func() { _ = touches.Flush(t.Context()) }()
 				}
 				if r.IntN(4) == 0 {
-					key, takes, gone, open := fmt.Sprint(r.IntN(5)), time.Duration(r.IntN(500))*time.Millisecond, r.IntN(2) == 0, r.IntN(2) == 0
+					key, gone := fmt.Sprint(r.IntN(5)), r.IntN(2) == 0
 					deletions.Go(func() {
-						after := touches.Deleting(t.Context(), key)
 						touches.Carried(key, m)
-						time.Sleep(takes)
-						after(gone, open)
+						touches.Deleted(t.Context(), key, driver.Floor(now), gone)
 					})
 				}
 				time.Sleep(time.Duration(r.IntN(500)) * time.Millisecond)
@@ -175,6 +173,12 @@ func TestOnePlaceATouch(t *testing.T) {
 			defer cancel()
 			calls := make(chan struct{})
 			close(calls)
+			deletions.Go(func() { // as Close gives up
+				<-ctx.Done()
+				for key := range 5 {
+					touches.Deleted(t.Context(), fmt.Sprint(key), driver.Floor(time.Now().Add(time.Second)), true)
+				}
+			})
 			_, _, _, _ = touches.Close(ctx, calls, noCalls)
 			synctest.Wait()
 			if _, pending, _ := touches.Now(); touches.halted && pending != 0 {

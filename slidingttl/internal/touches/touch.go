@@ -38,10 +38,7 @@ type touch struct {
 	probe     bool                                       // it tests a failing store for Close or Flush
 	late      bool                                       // it has run longer than reads wait
 	wakesAll  bool                                       // its landing ends all rests
-	held      int                                        // calls that are deleting its record, which the next one looks like
-	heldFrom  state                                      // where it was when the first of them began
-	deleted   bool                                       // one of them did while it ran
-	again     *touch                                     // what was added after its failure
+	orphan    *deletion                                  // of its record, which the next one looks like, while it ran
 	passed    bool                                       // its record died, and the others go first
 	urgent    int                                        // callers that wait for it until it ends
 }
@@ -95,11 +92,14 @@ func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bo
 		held = t.pressure.any() || t.budget != nil && (t.Background || t.ready.Len() > 0 || !t.budget.take())
 	}
 	queue := held || !urgent && (t.Background || !late.IsZero() && !time.Now().Before(late))
+	if d := t.deletedSince(a); d != nil {
+		a.disown(d)
+	}
 	var busy *touch
 	if s := t.keys[a.Key]; s != nil {
 		busy = s.running
 		for _, p := range s.pending {
-			if sameLife(p.Was, a.Was) && p.held == 0 {
+			if sameLife(p.Was, a.Was) {
 				n = p
 			}
 		}
@@ -143,7 +143,7 @@ func (t *Touches) Carried(key string, m driver.Meta) (l driver.Life) {
 	t.lock()
 	defer t.unlock()
 	for _, n := range t.of(key) {
-		if n.readTouch == nil && n.Was == m && n.Before.CreatedAt != 0 {
+		if n.readTouch == nil && n.orphan == nil && n.Was == m && n.Before.CreatedAt != 0 {
 			l = n.Before
 		}
 	}
@@ -160,79 +160,6 @@ func (t *Touches) of(key string) []*touch {
 		return slices.Clone(s.pending)
 	}
 	return append(slices.Clone(s.pending), s.running)
-}
-
-// Deleting is called before key's record is deleted, for the touches that could not tell the next record from it. It
-// keeps those that are pending from being sent, and waits for the one that runs: until ctx ends, at most Timeout, and
-// not in a transaction, for which that one may wait. after ends them if the record is gone, or lets them go on: as
-// accesses of then, which put no life back, if it may be gone.
-func (t *Touches) Deleting(ctx context.Context, key string) (after func(gone, open bool)) {
-	t.lock()
-	var held []*touch
-	var done chan struct{}
-	for _, n := range t.of(key) {
-		if n.readTouch == nil && n.Was.CreatedAt == 0 { // a read and touch sets Was as it runs
-			if n.held == 0 {
-				n.heldFrom = n.state
-			}
-			if held, n.held = append(held, n), n.held+1; n.state == running {
-				done = n.done
-			}
-			t.unqueue(n)
-		}
-	}
-	t.unlock()
-	if done != nil && !driver.MayUndo(ctx) {
-		timer := time.NewTimer(t.Timeout)
-		defer timer.Stop()
-		select {
-		case <-done:
-		case <-timer.C:
-		case <-ctx.Done():
-		case <-t.stop.Done():
-		}
-	}
-	return func(gone, open bool) {
-		t.lock()
-		defer t.unlock()
-		for _, n := range held {
-			if n.again != nil {
-				n = n.again
-			}
-			n.held--
-			switch {
-			case t.halted || n.state == ended:
-			case n.state == running:
-				n.deleted = n.deleted || gone
-			case gone:
-				t.end(n, Outcome{Was: n.Was, Err: ErrGone, result: Lost})
-			default:
-				if open {
-					n.restart(t.instants())
-				}
-				t.release(n)
-			}
-		}
-		t.dispatch()
-	}
-}
-
-// restart makes n's access one of now.
-func (n *touch) restart(last, next driver.Instant) {
-	n.Before, n.At, n.DueFrom, n.Birth, n.readFirst = driver.Life{}, next, next, max(last, 1), true
-}
-
-// release lets n go on from where it was held, unless another deletion holds it.
-func (t *Touches) release(n *touch) {
-	switch {
-	case n.held > 0:
-	case n.heldFrom == running: // it was added after that failed
-		t.rest(n)
-	case n.heldFrom != waiting:
-		t.enqueue(n, n.heldFrom)
-	case n.of.running == nil:
-		t.start(n)
-	}
 }
 
 // start begins the pending touch n.
@@ -312,11 +239,7 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	if n.near {
 		t.pressure.nearEnded(!o.failed())
 	}
-	failed := o.failed()
-	if failed && n.deleted {
-		o = Outcome{Was: n.Was, Err: ErrGone, result: Lost, tried: o.tried}
-	}
-	if failed && !t.Strict {
+	if o.failed() && !t.Strict {
 		if !n.try {
 			t.limits.grow(-1)
 		}
@@ -352,9 +275,10 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	var again *touch
 	if o.again {
 		t.Tally.Add(tally.Retried)
+	}
+	if o.again && !t.leaves(n) {
 		again = t.add(&n.Access)
 		again.fails, again.landings, again.waited, again.readFirst = n.fails+1, n.landings, n.waited, true
-		n.again, again.held, again.heldFrom = again, n.held, running
 		if n.landings < t.pressure.back {
 			again.fails = 1 // the store has recovered since
 		}
@@ -365,8 +289,7 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	}
 	for _, p := range slices.Clone(s.pending) {
 		switch {
-		case p == again || p.held > 0:
-		case again != nil && again.held > 0 && sameLife(p.Was, again.Was): // p may be of the next record
+		case p == again || n.orphan != nil && o.Err != nil: // p may be of the next record
 		case again != nil && sameLife(p.Was, again.Was):
 			again.merge(p.Access)
 			t.end(p, shared)
@@ -384,10 +307,10 @@ func (t *Touches) landed(n *touch, o Outcome) {
 			p.readFirst = true // its access may have read a later expiry than this touch wrote
 		}
 	}
-	if again != nil && again.held == 0 {
+	if again != nil {
 		t.rest(again)
 	}
-	if i := slices.IndexFunc(s.pending, func(p *touch) bool { return p.state == waiting && p.held == 0 }); i >= 0 {
+	if i := slices.IndexFunc(s.pending, func(p *touch) bool { return p.state == waiting }); i >= 0 {
 		t.start(s.pending[i])
 	}
 	if refused {

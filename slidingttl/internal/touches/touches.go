@@ -9,6 +9,7 @@
 //	  start            touch.go     one touch of a key at a time
 //	    write          write.go     plans it, and again after each race that it lost
 //	  landed           touch.go     serves those that wait; what failed rests, and is tried again
+//	Deleted            deleted.go   what a deletion takes off the touches of its key
 //	Close, Flush       drain.go
 //
 // A touch waits, is queued, rests, runs, and has ended: touch.state. All but what write and hooks do
@@ -90,13 +91,14 @@ type Touches struct {
 
 	mu        sync.Mutex // guards the rest
 	keys      map[string]*slot
-	pending   int           // touches that wait, are queued or rest
-	number    uint64        // of the touch added last
-	ready     turns         // the queued touches, the one nearest to death first
-	resting   turns         // the resting ones, the one that wakes next first
-	farthest  turns         // both, the one farthest from death first
-	recent    list.List     // the queued touches, the one with the last access first
-	skipped   time.Duration // by how much restClock was moved ahead, to end all rests
+	deletions [1 << 10]*deletion // by hash of the key
+	pending   int                // touches that wait, are queued or rest
+	number    uint64             // of the touch added last
+	ready     turns              // the queued touches, the one nearest to death first
+	resting   turns              // the resting ones, the one that wakes next first
+	farthest  turns              // both, the one farthest from death first
+	recent    list.List          // the queued touches, the one with the last access first
+	skipped   time.Duration      // by how much restClock was moved ahead, to end all rests
 	limits    limits
 	pressure  pressure
 	told      State       // last argument of Changed

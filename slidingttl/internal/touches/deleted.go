@@ -1,0 +1,100 @@
+package touches
+
+import (
+	"context"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// deletion is the last one of a key that has this hash.
+type deletion struct {
+	hash         uint64
+	began, ended driver.Instant
+	clock        uint64 // the memo's, after it
+}
+
+// Deleted is called when a deletion that began then has deleted key's record, or may have, for the touches of a
+// record without created_at, which cannot tell the next one from it. From now on they give it no earlier life, nor
+// do those of accesses that began before. With gone, for good, those that came before it are over. It waits for the one
+// that runs until ctx ends, at most Timeout; not in a transaction, for which that one may wait.
+func (t *Touches) Deleted(ctx context.Context, key string, began driver.Instant, gone bool) {
+	d := &deletion{began: began, ended: t.now()}
+	var runs chan struct{}
+	t.lock()
+	if t.Memo != nil {
+		d.hash, d.clock = t.Memo.hash(key), t.Memo.clock.Add(1)
+		t.deletions[d.hash%uint64(len(t.deletions))] = d
+	}
+	for _, n := range t.of(key) {
+		switch {
+		case n.readTouch != nil || n.Was.CreatedAt != 0: // a read and touch sets Was as it runs
+		case n.state == running:
+			n.orphan, runs = d, n.done
+		case gone && n.At <= began:
+			t.end(n, Outcome{Was: n.Was, Err: ErrGone, result: Lost})
+		default:
+			n.disown(d)
+		}
+	}
+	t.dispatch()
+	t.unlock()
+	if runs == nil || driver.MayUndo(ctx) {
+		return
+	}
+	timer := time.NewTimer(t.Timeout)
+	defer timer.Stop()
+	select {
+	case <-runs:
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-t.stop.Done():
+	}
+}
+
+// deletedSince returns the last deletion of a's record if that is one without created_at, and was read before; else
+// nil. Without a memo, over a local driver, nothing comes between.
+func (t *Touches) deletedSince(a *Access) *deletion {
+	if a.Was.CreatedAt != 0 || t.Memo == nil {
+		return nil
+	}
+	hash := t.Memo.hash(a.Key)
+	d := t.deletions[hash%uint64(len(t.deletions))]
+	if d == nil || d.hash != hash || d.clock <= a.Since {
+		return nil
+	}
+	return d
+}
+
+// DeletedSince reports whether key's record may have been deleted since the memo's clock was since.
+func (t *Touches) DeletedSince(key string, since uint64) bool {
+	t.lock()
+	defer t.unlock()
+	return t.deletedSince(&Access{Key: key, Since: since}) != nil
+}
+
+// disown takes the life of the record before d off a, whose own may be the next one. An access before d began does
+// not tell when that was born.
+func (a *Access) disown(d *deletion) {
+	a.Before = driver.Life{}
+	if a.At <= d.began {
+		a.Birth = max(a.Birth, d.ended)
+	}
+}
+
+// leaves makes the touch that waits for the orphan n, which has failed, serve its accesses too. That one may be of the next
+// record, and n's failure is not its own. It reports false if there is none.
+func (t *Touches) leaves(n *touch) bool {
+	if n.orphan == nil {
+		return false
+	}
+	n.disown(n.orphan)
+	for _, p := range n.of.pending {
+		if sameLife(p.Was, n.Was) {
+			t.count(n.ctx, &n.Access, Outcome{result: Shared}, time.Time{})
+			p.merge(n.Access)
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,58 @@
+package touches
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// A deletion concerns the accesses of its key that began before.
+func TestDeletionConcernsEarlierAccesses(t *testing.T) {
+	f := newFixture(Config{})
+	before := f.Memo.Clock()
+	f.Deleted(t.Context(), "k", 1, true)
+	if !f.DeletedSince("k", before) || f.DeletedSince("k", f.Memo.Clock()) {
+		t.Error("it concerns the wrong accesses of its key")
+	}
+	for i := range 100 * len(f.deletions) { // some have its place
+		if other := fmt.Sprint(i); f.DeletedSince(other, before) {
+			t.Errorf("it concerns key %s", other)
+		}
+	}
+}
+
+// What waits for a touch whose record was deleted meanwhile serves the accesses of that one too: the deletion may be
+// rolled back.
+func TestNextTouchServesAnOrphan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(Config{})
+		m := driver.Meta{Life: driver.Life{ExpiresAt: driver.Floor(time.Now()).Add(50 * time.Second)}, Version: 1}
+		f.stored.Store(&m)
+		f.down.Store(true)
+		f.slow.Store(true)
+		access := func(exact bool) {
+			var a Access
+			if !f.Due(&a, time.Now(), "k", m, minute, driver.Life{}, f.Memo.Clock()) {
+				t.Error("no touch is due")
+			}
+			a.Exact = exact
+			f.TouchOrQueue(t.Context(), &a, f.Late(), false)
+		}
+		go access(false)
+		synctest.Wait()
+		go access(true)
+		synctest.Wait()
+		f.Deleted(driver.WithUndo(t.Context()), "k", driver.Floor(time.Now()), false)
+		time.Sleep(30 * time.Millisecond) // the first one has failed
+		f.lock()
+		if n := f.keys["k"].running; n == nil || n.Exact {
+			t.Errorf("what runs is %+v", n)
+		}
+		f.unlock()
+		f.down.Store(false)
+		time.Sleep(time.Minute)
+	})
+}
