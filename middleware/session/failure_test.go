@@ -448,8 +448,8 @@ func TestLinesAfterPanic(t *testing.T) {
 }
 
 func TestFailedTouchIsSurvived(t *testing.T) {
-	var survived []error
-	s := newSite(t, &session.Options{Policy: halfHour, OnError: func(_ context.Context, err error) { survived = append(survived, err) }})
+	survived := make(chan error, 2)
+	s := newSite(t, &session.Options{Policy: halfHour, OnError: func(_ context.Context, err error) { survived <- err }})
 	s.mux.HandleFunc("/touch-fails", func(w http.ResponseWriter, r *http.Request) {
 		// The read succeeds, and its touch fails.
 		s.store.failTouches(errDown)
@@ -462,8 +462,8 @@ func TestFailedTouchIsSurvived(t *testing.T) {
 	b.ok("/count")
 	s.clock.Advance(time.Minute)
 	b.want("/touch-fails", "1 <nil>", "the session was read")
-	if len(survived) != 1 || !errors.Is(survived[0], errDown) {
-		t.Errorf("OnError was reported %v", survived)
+	if err := <-survived; !errors.Is(err, errDown) || len(survived) > 0 { // the hook may be later than the request
+		t.Errorf("OnError was reported %v, and %d more", err, len(survived))
 	}
 }
 
