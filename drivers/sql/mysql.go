@@ -97,7 +97,7 @@ func (mysql) verdict(err error) verdict {
 		return duplicate
 	case 1053, 1180, 1927, 3169, 1079: // shutdown, error during COMMIT, connection or session killed
 		return unknown
-	case 1048, 1264, 1265, 1292, 1364, 1366, 1406, 1451, 1452, 1644, 3140, 3819, 4025: // and a trigger's own error
+	case 1048, 1264, 1265, 1292, 1364, 1366, 1406, 1451, 1452, 1644, 1906, 3105, 3140, 3819, 4025: // and a trigger's own error
 		return impossible
 	case 1044, 1045, 1698, 3118, 4151, 1142, 1143, 1227, 1049, 1146, 1054:
 		return barred // wrong credentials, or a locked account; no right; no database, table or column
