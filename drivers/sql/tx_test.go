@@ -219,7 +219,7 @@ func TestDiedInSnapshot(t *testing.T) {
 				for keep := 50 * time.Millisecond; tx == nil; keep *= 2 { // until the touch is in time
 					now := driver.Floor(d.Now())
 					short := driver.Life{CreatedAt: now, ExpiresAt: now.Add(keep)}
-					life := map[string]driver.Life{"dead before": {CreatedAt: now - 2, ExpiresAt: now - 1}, "living": long(now)}
+					life := map[string]driver.Life{"dead before": {CreatedAt: now - 2000, ExpiresAt: now - 1000}, "living": long(now)}
 					if _, ok := life[key]; !ok {
 						life[key] = short
 					}
