@@ -70,9 +70,10 @@ func (r *row) saveAgain(t *testing.T, after string) {
 	t.Helper()
 	r.touches(func(context.Context) error { return nil })
 	reborn := instant(time.Now())
-	must(t, r.Upsert(t.Context(), 1, profile{Name: "bob"}))
+	must(t, r.Upsert(t.Context(), 1, profile{Name: "bob"})) // which may wait for a touch
+	saved := instant(time.Now())
 	time.Sleep(time.Minute)
-	if c := r.created(); c != reborn {
+	if c := r.created(); c < reborn || c > saved {
 		t.Errorf("after %s created_at is %v before the save", after, reborn.Sub(c))
 	}
 }
@@ -383,7 +384,7 @@ func TestSaveBehindADeafTouch(t *testing.T) {
 			wantErr(t, err, errDown)
 		}
 		time.Sleep(time.Minute)
-		if c := r.created(); c != reborn {
+		if c := r.created(); c < reborn {
 			t.Errorf("created_at is %v before the save", reborn.Sub(c))
 		}
 		r.close(t)
@@ -510,6 +511,208 @@ func TestRetireThatPanics(t *testing.T) {
 		fail.Store(false)
 		time.Sleep(5 * time.Minute)
 		read(t, s, "k")
+	})
+}
+
+// What is deleted by another process, or by the store itself, leaves no life to the row that a save finds absent.
+func TestSaveOfWhatIsGone(t *testing.T) {
+	for _, inserts := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			r := newRow(t, func(p flatProfiles) slidingttl.Repository[int, profile] { return inserter{p} })
+			r.touches(refused)
+			wantErr(t, r.Upsert(t.Context(), 1, profile{Name: "ann"}), errDown)
+			must(t, r.under.Delete(t.Context(), profileKey(1)))
+			time.Sleep(10 * time.Millisecond)
+			if inserts {
+				r.touches(func(context.Context) error { return nil })
+				reborn := instant(time.Now())
+				must(t, r.Insert(t.Context(), 1, profile{Name: "bob"}))
+				if c := r.created(); c < reborn {
+					t.Errorf("created_at is %v before the insert", reborn.Sub(c))
+				}
+			} else {
+				r.saveAgain(t, "another process's deletion")
+			}
+			r.close(t)
+		})
+	}
+}
+
+type inserter struct{ flatProfiles }
+
+func (p inserter) Insert(ctx context.Context, id int, v profile) error { return p.Upsert(ctx, id, v) }
+
+// A save that finds its row gone waits for a touch of it like the deletion does.
+func TestSaveWhileADeletionWaits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRow(t, nil)
+		r.touches(func(ctx context.Context) error { return sleep(ctx, 3*time.Second) })
+		r.saveBriefly(t)
+		deleted := make(chan error)
+		go func() { deleted <- r.Delete(context.Background(), 1) }()
+		time.Sleep(100 * time.Millisecond)
+		r.saveAgain(t, "a deletion that waits")
+		must(t, <-deleted)
+		r.close(t)
+	})
+}
+
+// A touch that landed on a deleted row, and whose answer is late, serves no access to the next row.
+func TestLandedTouchOfTheRowBefore(t *testing.T) {
+	for how, slack := range map[string]time.Duration{"exact": 0, "slack": 5 * time.Minute} {
+		for _, tx := range []bool{false, true} {
+			bubble(t, func(t *testing.T) {
+				under := newFlat[int]()
+				d := over[int](under)
+				var slow atomic.Bool
+				d.after = func(op, _ string) {
+					if op == "touch" && slow.CompareAndSwap(true, false) {
+						time.Sleep(2 * time.Second)
+					}
+				}
+				p := session
+				p.Slack = slack
+				s := open(t, d, p, nil)
+				today := driver.Meta{Life: driver.Life{ExpiresAt: instant(time.Now().Add(5 * time.Minute))}}
+				under.plant("k", 1, today)
+				slow.Store(true)
+				read(t, s, "k")
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				if tx {
+					ctx = driver.WithUndo(t.Context())
+				}
+				must(t, s.Delete(ctx, "k"))
+				under.plant("k", 2, today)
+				read(t, s, "k")
+				time.Sleep(6 * time.Minute)
+				if _, err := s.Get(t.Context(), "k"); err != nil {
+					t.Errorf("%s, in a transaction %t: %v six minutes after a read; %+v", how, tx, err, s.Stats())
+				}
+			})
+		}
+	}
+}
+
+// What a value tells of its creation stays where the row may live on, and with a row saved since.
+func TestDeletionBesideAToldCreation(t *testing.T) {
+	for _, how := range []string{"refused", "rolled back", "late"} {
+		bubble(t, func(t *testing.T) {
+			r := newRow(t, nil)
+			born := time.Now().Add(-11 * time.Hour)
+			var repo slidingttl.Repository[int, profile] = flatProfiles{r.under}
+			if how == "refused" {
+				repo = keeper{flatProfiles{r.under}}
+			}
+			w, err := slidingttl.Wrap(repo, r.s, profileKey, &slidingttl.WrapOptions[profile]{CreatedAt: func(profile) time.Time { return born }})
+			must(t, err)
+			must(t, flatProfiles{r.under}.Upsert(t.Context(), 1, profile{Name: "ann"})) // by another program
+			r.touches(refused)
+			_, err = w.Get(t.Context(), 1)
+			must(t, err)
+			time.Sleep(100 * time.Millisecond)
+			switch how {
+			case "refused":
+				wantErr(t, w.Delete(t.Context(), 1), errKept)
+			case "rolled back":
+				must(t, r.s.Delete(driver.WithUndo(t.Context()), profileKey(1)))
+				must(t, flatProfiles{r.under}.Upsert(t.Context(), 1, profile{Name: "ann"}))
+			default: // the next row is saved between its effect and its answer
+				r.d.after = func(op, _ string) {
+					if op == "delete" {
+						time.Sleep(200 * time.Millisecond)
+					}
+				}
+				deleted := make(chan error)
+				go func() { deleted <- r.s.Delete(context.Background(), profileKey(1)) }()
+				time.Sleep(100 * time.Millisecond)
+				wantErr(t, w.Upsert(t.Context(), 1, profile{Name: "bob"}), errDown)
+				must(t, <-deleted)
+			}
+			r.touches(func(context.Context) error { return nil })
+			time.Sleep(time.Minute)
+			if c := r.created(); c != instant(born) {
+				t.Errorf("%s: created_at is %v after what the value tells", how, c.Sub(instant(born)))
+			}
+			r.close(t)
+		})
+	}
+}
+
+var errKept = errors.New("not allowed")
+
+type keeper struct{ flatProfiles }
+
+func (keeper) Delete(context.Context, int) error { return errKept }
+
+// A value that was read before its row's deletion tells nothing of the next row.
+func TestLateValueTellsNothing(t *testing.T) {
+	for _, many := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			r := newRow(t, nil)
+			w, err := slidingttl.Wrap(lateReads{flatProfiles{r.under}}, r.s, profileKey, &slidingttl.WrapOptions[profile]{CreatedAt: func(p profile) (born time.Time) {
+				if p.Name == "ann" {
+					born = time.Now().Add(-11 * time.Hour)
+				}
+				return born
+			}})
+			must(t, err)
+			got := make(chan error)
+			go func() {
+				var err error
+				if many {
+					_, err = w.GetMulti(context.Background(), []int{1})
+				} else {
+					_, err = w.Get(context.Background(), 1)
+				}
+				got <- err
+			}()
+			time.Sleep(100 * time.Millisecond)
+			must(t, w.Delete(t.Context(), 1))
+			reborn := instant(time.Now())
+			must(t, flatProfiles{r.under}.Upsert(t.Context(), 1, profile{Name: "bob"})) // by another program
+			must(t, <-got)
+			time.Sleep(time.Minute)
+			if c := r.created(); c < reborn {
+				t.Errorf("created_at is %v before the save", reborn.Sub(c))
+			}
+			r.close(t)
+		})
+	}
+}
+
+type lateReads struct{ flatProfiles }
+
+func (s lateReads) Get(ctx context.Context, id int) (profile, error) {
+	v, err := s.flatProfiles.Get(ctx, id)
+	time.Sleep(time.Second)
+	return v, err
+}
+
+// Records that died while their touches waited are counted, also once their reader deletes them.
+func TestDeletionOfWhatDiedWaiting(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		under := newFlat[int]()
+		d := over[int](under)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" {
+				return hangs(ctx)
+			}
+			return nil
+		}
+		s := open(t, d, session, &slidingttl.Options[int]{Budget: 1, Touches: slidingttl.Background, Workers: 1})
+		const n = 300
+		for i := range n {
+			under.plant(fmt.Sprint(i), 1, driver.Meta{Life: driver.Life{ExpiresAt: instant(time.Now().Add(20 * time.Second))}})
+			read(t, s, fmt.Sprint(i))
+		}
+		time.Sleep(21 * time.Second)
+		for i := range n {
+			must(t, s.Delete(t.Context(), fmt.Sprint(i)))
+		}
+		if st := s.Stats(); st.Shed+st.TouchFails < n-5 || st.Broken < (n-5)*29*time.Minute {
+			t.Errorf("%+v", st)
+		}
 	})
 }
 

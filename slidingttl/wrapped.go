@@ -33,21 +33,28 @@ func (w *Wrapped[K, V, T]) Get(ctx context.Context, id K) (v V, err error) {
 }
 
 func (w *Wrapped[K, V, T]) get(ctx context.Context, id K, key string) (V, error) {
+	since := w.s.memo.Clock()
 	v, err := w.repo.Get(ctx, id)
 	if err != nil {
 		w.s.memo.Forget(key) // it may have the record as gone
 		return v, err
 	}
-	if err = w.keep(ctx, key, v); err != nil {
+	if err = w.keep(ctx, key, v, since); err != nil {
 		var zero V
 		return zero, err
 	}
 	return v, nil
 }
 
-// keep touches the record under key, whose value was read as v, if that is due.
-func (w *Wrapped[K, V, T]) keep(ctx context.Context, key string, v V) error {
-	err := w.s.keep(ctx, opGet, key, w.createdAt(v))
+// keep touches the record under key, whose value was read as v since then by the memo's clock, if that is due.
+func (w *Wrapped[K, V, T]) keep(ctx context.Context, key string, v V, since uint64) error {
+	created := w.createdAt(v)
+	if created != 0 {
+		if _, gone := w.s.touches.DeletedSince(key, since); gone {
+			created = 0 // of the record before
+		}
+	}
+	err := w.s.keep(ctx, opGet, key, created)
 	if w.opts.NotFound != nil && errors.Is(err, ErrNotFound) {
 		err = fmt.Errorf("%w: %w", ErrNotFound, w.opts.NotFound)
 	}
@@ -72,6 +79,7 @@ func (w *Wrapped[K, V, T]) getMulti(ctx context.Context, ids []K) (map[K]V, erro
 	many, ok := w.repo.(interface {
 		GetMulti(ctx context.Context, ids []K) (map[K]V, error)
 	})
+	since := w.s.memo.Clock()
 	if ok {
 		var err error
 		if values, err = many.GetMulti(ctx, ids); err != nil {
@@ -87,7 +95,7 @@ func (w *Wrapped[K, V, T]) getMulti(ctx context.Context, ids []K) (map[K]V, erro
 		case !ok:
 			found[i], err = w.get(ctx, ids[i], key)
 		case there:
-			found[i], err = v, w.keep(ctx, key, v)
+			found[i], err = v, w.keep(ctx, key, v, since)
 		default:
 			w.s.memo.Forget(key)
 			err = ErrNotFound
@@ -148,6 +156,8 @@ func missing(method string) error {
 func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write func(context.Context, K, V) error) error {
 	return w.call(ctx, op, id, func(key string) error {
 		was, since := driver.Life{CreatedAt: w.createdAt(v)}, w.s.memo.Clock()
+		began := driver.Floor(w.s.clock.Now())
+		gone := func() { w.s.touches.Deleted(ctx, key, began, !driver.MayUndo(ctx)) } // the record that was there then
 		told := was.CreatedAt != 0
 		if was.CreatedAt == 0 && op != opInsert || w.s.opts.Foreign != Adopt {
 			r := readResult[T]{op: opPeek}
@@ -155,7 +165,10 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 			if err == nil && r.meta.CreatedAt == 0 && w.s.opts.Foreign != Adopt {
 				err = ErrForeign
 			}
-			if err != nil && !errors.Is(err, ErrNotFound) {
+			switch {
+			case errors.Is(err, ErrNotFound):
+				gone()
+			case err != nil:
 				return wrap(ctx, opPeek, err)
 			}
 			if err == nil && was.CreatedAt == 0 && op != opInsert {
@@ -175,7 +188,10 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 			return err
 		}
 		w.s.memo.Forget(key)
-		if !told && w.s.touches.DeletedSince(key, since) {
+		if op == opInsert {
+			gone()
+		}
+		if deleted, _ := w.s.touches.DeletedSince(key, since); deleted && !told {
 			was = driver.Life{}
 		}
 		_, err := w.s.touchKey(ctx, key, was, true)

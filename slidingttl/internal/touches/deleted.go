@@ -12,6 +12,7 @@ type deletion struct {
 	hash         uint64
 	began, ended driver.Instant
 	clock        uint64 // the memo's, after it
+	gone         bool   // for good
 }
 
 // Deleted is called when a deletion that began then has deleted key's record, or may have, for the touches of a
@@ -19,7 +20,7 @@ type deletion struct {
 // do those of accesses that began before. With gone, for good, those that came before it are over. It waits for the one
 // that runs until ctx ends, at most Timeout; not in a transaction, for which that one may wait.
 func (t *Touches) Deleted(ctx context.Context, key string, began driver.Instant, gone bool) {
-	d := &deletion{began: began, ended: t.now()}
+	d := &deletion{began: began, ended: t.now(), gone: gone}
 	var runs chan struct{}
 	t.lock()
 	if t.Memo != nil {
@@ -32,7 +33,11 @@ func (t *Touches) Deleted(ctx context.Context, key string, began driver.Instant,
 		case n.state == running:
 			n.orphan, runs = d, n.done
 		case gone && n.At <= began:
-			t.end(n, Outcome{Was: n.Was, Err: ErrGone, result: Lost})
+			o := Outcome{Was: n.Was, Err: ErrGone, result: Lost}
+			if n.waited && !n.Was.Alive(began) {
+				o.result = Shed
+			}
+			t.end(n, o)
 		default:
 			n.disown(d)
 		}
@@ -66,17 +71,22 @@ func (t *Touches) deletedSince(a *Access) *deletion {
 	return d
 }
 
-// DeletedSince reports whether key's record may have been deleted since the memo's clock was since.
-func (t *Touches) DeletedSince(key string, since uint64) bool {
+// DeletedSince reports whether key's record may have been deleted since the memo's clock was since, and whether for
+// good.
+func (t *Touches) DeletedSince(key string, since uint64) (maybe, gone bool) {
 	t.lock()
 	defer t.unlock()
-	return t.deletedSince(&Access{Key: key, Since: since}) != nil
+	d := t.deletedSince(&Access{Key: key, Since: since})
+	return d != nil, d != nil && d.gone
 }
 
 // disown takes the life of the record before d off a, whose own may be the next one. An access before d began does
-// not tell when that was born.
+// not tell when that was born. A created_at that the value told, which has no expiry, stays unless the record is gone
+// for good.
 func (a *Access) disown(d *deletion) {
-	a.Before = driver.Life{}
+	if told := a.Before.ExpiresAt == 0; !told || d.gone && a.At <= d.began {
+		a.Before = driver.Life{}
+	}
 	if a.At <= d.began {
 		a.Birth = max(a.Birth, d.ended)
 	}
@@ -93,6 +103,7 @@ func (t *Touches) leaves(n *touch) bool {
 		if sameLife(p.Was, n.Was) {
 			t.count(n.ctx, &n.Access, Outcome{result: Shared}, time.Time{})
 			p.merge(n.Access)
+			t.reorder(p)
 			return true
 		}
 	}

@@ -14,12 +14,13 @@ func TestDeletionConcernsEarlierAccesses(t *testing.T) {
 	f := newFixture(Config{})
 	before := f.Memo.Clock()
 	f.Deleted(t.Context(), "k", 1, true)
-	if !f.DeletedSince("k", before) || f.DeletedSince("k", f.Memo.Clock()) {
+	deleted, gone := f.DeletedSince("k", before)
+	if later, _ := f.DeletedSince("k", f.Memo.Clock()); !deleted || !gone || later {
 		t.Error("it concerns the wrong accesses of its key")
 	}
 	for i := range 100 * len(f.deletions) { // some have its place
-		if other := fmt.Sprint(i); f.DeletedSince(other, before) {
-			t.Errorf("it concerns key %s", other)
+		if deleted, _ := f.DeletedSince(fmt.Sprint(i), before); deleted {
+			t.Errorf("it concerns key %d", i)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package touches
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -103,7 +104,9 @@ func (t *Touches) callHooks(hooks []func()) {
 // broke counts how much promised life the lack of a's touch cost, at most.
 func (t *Touches) broke(a *Access) {
 	if a.Rules != nil {
-		t.Tally.AddN(tally.Broken, int(a.Rules.Promise(a.Was.Life, a.At)/time.Millisecond))
+		l := a.Was.Life
+		l.CreatedAt = cmp.Or(l.CreatedAt, a.Birth)
+		t.Tally.AddN(tally.Broken, int(a.Rules.Promise(l, a.At)/time.Millisecond))
 	}
 }
 

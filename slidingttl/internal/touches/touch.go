@@ -289,7 +289,9 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	}
 	for _, p := range slices.Clone(s.pending) {
 		switch {
-		case p == again || n.orphan != nil && o.Err != nil: // p may be of the next record
+		case p == again:
+		case n.orphan != nil: // p may be of the next record
+			p.readFirst = true
 		case again != nil && sameLife(p.Was, again.Was):
 			again.merge(p.Access)
 			t.end(p, shared)
