@@ -48,12 +48,21 @@ func (mysql) text(column string) string {
 func (mysql) size(column string) string { return "LENGTH(" + column + ")" }
 
 // object gives a column of bytes in hexadecimal on MariaDB, where one such column makes an object
-// of bytes, with every other text spoilt. /*M! is MariaDB's alone, and /*!80000 MySQL's. MySQL
-// itself encodes such a column ("base64:type15:...").
+// of bytes, with every other text spoilt, and a number that is none in JSON (ZEROFILL) as a text. What is too long
+// for the server makes all NULL. /*M! is MariaDB's alone, and /*!80000 MySQL's. MySQL itself encodes such a column
+// ("base64:type15:...").
 func (m mysql) object(row string, columns []string) string {
-	return object("JSON_OBJECT", row, columns, m.quote, func(c string) string {
-		return fmt.Sprintf("/*M! JSON_EXTRACT(IF(CHARSET(%[1]s) = 'binary' AND COERCIBILITY(%[1]s) < 5, JSON_ARRAY(HEX(%[1]s)), CONVERT(JSON_ARRAY(%[1]s) USING utf8mb4)), '$[0]') *//*!80000 %[1]s */", c)
-	})
+	value := func(c string) string {
+		return fmt.Sprintf("JSON_EXTRACT(IF(CHARSET(%[1]s) = 'binary' AND COERCIBILITY(%[1]s) < 5, JSON_ARRAY(HEX(%[1]s)), IF(JSON_VALID(JSON_ARRAY(%[1]s)), CONVERT(JSON_ARRAY(%[1]s) USING utf8mb4), JSON_ARRAY(CONCAT(%[1]s)))), '$[0]')", c)
+	}
+	lost := make([]string, len(columns))
+	for i, c := range columns {
+		c = row + m.quote(c)
+		lost[i] = fmt.Sprintf("%[1]s IS NULL OR JSON_TYPE(%[1]s) = 'NULL' AND CONVERT(%[2]s USING utf8mb4) <> 'null'", value(c), c)
+	}
+	return "/*M! IF(" + strings.Join(lost, " OR ") + ", NULL, */" + object("JSON_OBJECT", row, columns, m.quote, func(c string) string {
+		return "/*M! " + value(c) + " *//*!80000 " + c + " */"
+	}) + "/*M! ) */"
 }
 
 // clock: UTC_TIMESTAMP is the statement's start. SYSDATE advances during the statement, but is
@@ -205,7 +214,7 @@ func (mysql) keyKind(c columnType) keyKind {
 	of, counts := strings.CutSuffix(c.name, " auto_increment")
 	name, charset, _ := strings.Cut(of, " character set ")
 	last, known := map[string]rune{"": 0, "ascii": 0x7f, "utf8": 0xffff, "utf8mb3": 0xffff}[charset]
-	if !known { // a list of keys may not be converted to it
+	if !known || strings.HasSuffix(of, " zerofill") { // a list of keys may not be converted to it; its text has zeros before it
 		return keyKind{}
 	}
 	name, size, _ := strings.Cut(strings.TrimSuffix(strings.TrimSuffix(name, " unsigned"), ")"), "(")

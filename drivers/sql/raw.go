@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"cmp"
 	"context"
 	stdsql "database/sql"
 
@@ -39,7 +40,7 @@ func (t *table) rawOf(r *rawRow) driver.Raw {
 		Format:  "json",
 		Value:   r.value,
 		Fields:  make(map[string]string, len(r.fields)),
-		Problem: t.odd(&r.life),
+		Problem: cmp.Or(t.odd(&r.life), t.tooLong(r.value)),
 	}
 	for i, name := range []string{t.created.Name, t.expires.Name, t.sweep, t.version} {
 		if r.fields[i].Valid {
@@ -47,4 +48,12 @@ func (t *table) rawOf(r *rawRow) driver.Raw {
 		}
 	}
 	return raw
+}
+
+// tooLong returns an error if a value's object is longer than the server makes one.
+func (t *table) tooLong(object []byte) error {
+	if object != nil || t.json || len(t.values) == 0 {
+		return nil
+	}
+	return &driver.InvalidError{Field: "table " + t.name, Value: "with a row of a long value", Rule: "must have rows whose JSON fits max_allowed_packet"}
 }

@@ -121,7 +121,7 @@ func (s *Sweeper) takeReplaced(ctx context.Context, tx *stdsql.Tx, limit int) (d
 			return nil, nil, false, misshapen(err)
 		}
 		ids = append(ids, strconv.FormatInt(id, 10))
-		d := t.dead(key, m, value, nil)
+		d := t.dead(key, m, value, t.tooLong(value))
 		d.Deleted = deleted
 		dead = append(dead, d)
 		bytes += len(value)

@@ -242,7 +242,7 @@ func (s *Sweeper) takeWhere(ctx context.Context, tx *stdsql.Tx, due string, limi
 		}
 		k, meta, odd := rowKey{columns: slices.Clone(key.args)}, l.meta(), t.odd(&l)
 		switch {
-		case l.expires.odd:
+		case l.expires.odd || s.opts.Bury != nil && t.tooLong(value) != nil:
 			r.skipped = append(r.skipped, k)
 		case meta.Alive(horizon):
 			r.live = append(r.live, k)
