@@ -844,6 +844,7 @@ func (k *contractOf[T]) run() {
 	k.wrapped()
 	k.referred()
 	k.snapshot()
+	k.dying()
 	k.keeps()
 	k.walks(live)
 }
@@ -1210,6 +1211,43 @@ func (k *contractOf[T]) outdated(key string) *stdsql.Tx {
 		if err := k.store.Upsert(k.ctx, key, k.v(1)); err != nil { // it was too slow
 			k.errorf("Upsert: %v", err)
 			return nil
+		}
+	}
+}
+
+// dying reads a record that lives, for less than a second, in a read-only transaction, which may take no lock.
+func (k *contractOf[T]) dying() {
+	if k.y.name != "postgres" {
+		return
+	}
+	for key := k.key("dying"); ; {
+		if !k.bear("Upsert", k.store.Upsert(k.ctx, key, k.v(1))) {
+			return
+		}
+		was, err := k.d.Get(k.ctx, key)
+		now := driver.Floor(k.d.Now())
+		until := now.Add(800 * time.Millisecond)
+		if err == nil {
+			_, err = k.d.Touch(k.ctx, key, was.Meta, driver.Life{CreatedAt: was.CreatedAt, ExpiresAt: until}, now)
+		}
+		if errors.Is(err, driver.ErrConflict) { // the time was over before it landed
+			continue
+		}
+		var tx *stdsql.Tx
+		if err == nil {
+			tx, err = k.p.db.BeginTx(k.ctx, &stdsql.TxOptions{ReadOnly: true})
+		}
+		if err != nil {
+			k.errorf("Get, Touch, BeginTx: %v", err)
+			return
+		}
+		_, err = k.store.Get(WithTx(k.ctx, tx), key)
+		_ = tx.Rollback()
+		if driver.Floor(k.d.Now()).Add(100*time.Millisecond) < until { // else it may have died
+			if err != nil {
+				k.errorf("Get of a record that lives in a read-only transaction: %v", err)
+			}
+			return
 		}
 	}
 }

@@ -159,12 +159,13 @@ func (t *table) readLost(ctx context.Context, err error) bool {
 
 // row is first for the row of k.
 func (t *table) row(ctx context.Context, k rowKey, query string, args, dest []any) error {
-	var found, died bool
-	asked, first, err := t.latest(ctx, query, &died)
+	var found bool
+	dies := never
+	asked, first, err := t.latest(ctx, query, &dies)
 	if err == nil {
 		found, err = t.first(ctx, t.reader(ctx), asked, args, append(first, dest...))
 	}
-	if err == nil && died {
+	if err == nil && dies <= int64(driver.Floor(t.Now())) {
 		found, err = t.first(ctx, t.reader(ctx), query+t.sql.locks, args, dest)
 	}
 	switch {

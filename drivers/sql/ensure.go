@@ -26,7 +26,7 @@ type traits struct {
 	tuples         string // begins a list of tuples
 	from           string // ends a SELECT of no table, before WHERE
 	locks          string // ends a SELECT of the latest row in a transaction with a snapshot; empty: not supported
-	died           string // whether an expiry passed since a transaction that reads by one snapshot began; empty: locks serves
+	dies           string // an expiry as a transaction's one snapshot has it: 0 once it has passed, never if it had before; empty: locks serves
 	isolation      stdsql.IsolationLevel
 	begin          string         // fails in a transaction that still stands after an error; empty: its client is told
 	rollsBack      bool           // a lost conflict ends the whole transaction, without a word to its client

@@ -410,8 +410,8 @@ func (postgres) types() traits {
 		setDefault: "ALTER TABLE %s ALTER COLUMN %s SET DEFAULT 0",
 		checkNow:   "SET CONSTRAINTS ALL IMMEDIATE",
 		locks:      postgresLatest,
-		died: "COALESCE(%s BETWEEN " + postgresTime("transaction_timestamp()") + " AND " + postgresTime("clock_timestamp()") + " + 1000, false) AND " +
-			"current_setting('transaction_isolation') NOT LIKE 'read %%'", // a second more than the client's clock may be ahead
+		dies: "CASE WHEN current_setting('transaction_isolation') NOT LIKE 'read %%' AND %[1]s >= " + postgresTime("transaction_timestamp()") +
+			" THEN CASE WHEN %[1]s > " + postgresTime("clock_timestamp()") + " THEN %[1]s ELSE 0 END ELSE 9223372036854775807 END",
 		online: " CONCURRENTLY", isolation: stdsql.LevelReadCommitted,
 		grant: grant,
 		with:  fmt.Sprintf(" WITH (fillfactor = %d)", fillfactor),

@@ -101,7 +101,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		var err error
 		for range attempts {
 			failed = before
-			if err = d.batch(ctx, batch, add); !d.readLost(ctx, err) {
+			if err = d.batch(ctx, batch, false, add); !d.readLost(ctx, err) {
 				break
 			}
 		}
@@ -129,12 +129,15 @@ func (d *Driver[T]) singly(ctx context.Context, keys []rowKey, add func(key stri
 	return nil
 }
 
-// batch reads rows and calls add for each.
-func (d *Driver[T]) batch(ctx context.Context, keys []rowKey, add func(key string, e driver.Entry[T], err error)) error {
+// batch reads rows, locked in ctx's transaction or as latest does, and calls add for each.
+func (d *Driver[T]) batch(ctx context.Context, keys []rowKey, locked bool, add func(key string, e driver.Entry[T], err error)) error {
 	list, args := d.keyList(keys)
-	var died bool
-	query, first, err := d.latest(ctx, d.dialect.bind(d.sql.getMulti+list), &died)
-	if err != nil {
+	query, dies := d.dialect.bind(d.sql.getMulti+list), never
+	var first []any
+	var err error
+	if locked {
+		query += d.sql.locks
+	} else if query, first, err = d.latest(ctx, query, &dies); err != nil {
 		return err
 	}
 	var millis int64
@@ -144,7 +147,7 @@ func (d *Driver[T]) batch(ctx context.Context, keys []rowKey, add func(key strin
 		return err
 	}
 	defer func() { _ = rows.Close() }()
-	dead := make(map[string]bool) // which singly reads as they are now
+	dead := make(map[string]bool) // which are read again as they are now
 	for rows.Next() {
 		key := newScannedKey(len(d.key.Columns))
 		var l life
@@ -154,7 +157,7 @@ func (d *Driver[T]) batch(ctx context.Context, keys []rowKey, add func(key strin
 		if unknown && millis != 0 {
 			d.observe(sent, millis)
 		}
-		if died {
+		if dies <= int64(driver.Floor(d.Now())) {
 			dead[d.key.Join(key.texts)] = true
 			continue
 		}
@@ -167,7 +170,7 @@ func (d *Driver[T]) batch(ctx context.Context, keys []rowKey, add func(key strin
 	if err := rows.Err(); err != nil || len(dead) == 0 {
 		return err
 	}
-	return d.singly(ctx, slices.DeleteFunc(slices.Clone(keys), func(k rowKey) bool { return !dead[k.key] }), add)
+	return d.batch(ctx, slices.DeleteFunc(slices.Clone(keys), func(k rowKey) bool { return !dead[k.key] }), true, add)
 }
 
 // ReadTouch implements driver.ReadToucher, by an UPDATE that returns the row. If no touch

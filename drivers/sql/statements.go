@@ -34,7 +34,7 @@ type statements struct {
 	// the database's time and the row, if a touch was due. Empty: not supported.
 	readTouch string
 
-	died    string // begins a SELECT in a caller's transaction, if only what it tells of is to be locked
+	dies    string // begins a SELECT in a caller's transaction, if only what is dead by it is to be locked
 	locks   string // ends a SELECT in a caller's transaction
 	upserts bool   // insert also overwrites a dead record
 }
@@ -128,8 +128,8 @@ func (t *table) statements() statements {
 		s.readTouch = update + d.unsynced(t.syncTouches) + " RETURNING " + clock + ", " + whole
 		s.insert += " RETURNING " + clock
 	}
-	if died := d.types().died; died != "" {
-		s.died = "SELECT " + fmt.Sprintf(died, expires) + ","
+	if dies := d.types().dies; dies != "" {
+		s.dies = "SELECT " + fmt.Sprintf(dies, expires) + ","
 	}
 	s.raw = "SELECT " + life + ", " + strings.Join(t.rawColumns(), ", ") + from + key
 	for _, text := range []*string{&s.get, &s.getTimed, &s.meta, &s.raw, &s.insert, &s.overwrite, &s.replace, &s.replaceBy, &s.forward, &s.forwardIn, &s.touch, &s.remove, &s.delete, &s.readTouch} {

@@ -17,9 +17,10 @@ import (
 // the file), so that they see what others have touched since, and a write lands at the first try.
 // PostgreSQL's levels above READ COMMITTED see no record that was inserted since their snapshot, and lock
 // only one that died since the transaction began: if others have written it, or the transaction is
-// read-only, the call is ErrConflict. A
-// wrapped repository's saves, made by that context, write their life in tx too. Do not make two calls
-// by that context at once, as on tx itself.
+// read-only, the call is ErrConflict. They tell by the database's clock which died since: with
+// slidingttl.Options.Now, or after SET TRANSACTION SNAPSHOT, a record that others have touched may be not
+// found. A wrapped repository's saves, made by that context, write their life in tx too. Do not make
+// two calls by that context at once, as on tx itself.
 //
 // An error of the database may end tx, as always. A call that lost to another transaction is
 // ErrConflict, and so is each later call by that context: roll back, and begin again. MySQL has rolled
@@ -44,15 +45,15 @@ func (t *table) reader(ctx context.Context) client.Querier {
 
 // latest makes a SELECT in a caller's transaction see the row as it is, and lock it, where a snapshot
 // would show the row before others' touches. A snapshot of SQLite's is the latest, and stays it, once
-// the transaction has the lock. On PostgreSQL the SELECT also tells, in first, whether its record died
-// since the snapshot, if one is kept. Then it is to be made again with t.sql.locks.
-func (t *table) latest(ctx context.Context, query string, died *bool) (_ string, first []any, err error) {
+// the transaction has the lock. On PostgreSQL the SELECT also tells, in first, when its record dies, or
+// never where that is not to be known. If it is dead, the SELECT is to be made again with t.sql.locks.
+func (t *table) latest(ctx context.Context, query string, dies *int64) (_ string, first []any, err error) {
 	tx := client.TxOf(ctx)
 	switch {
 	case tx == nil:
 		return query, nil, nil
-	case t.sql.died != "":
-		return t.sql.died + strings.TrimPrefix(query, "SELECT"), []any{died}, nil
+	case t.sql.dies != "":
+		return t.sql.dies + strings.TrimPrefix(query, "SELECT"), []any{dies}, nil
 	}
 	return query + t.sql.locks, nil, t.lock(ctx, tx)
 }

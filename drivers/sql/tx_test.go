@@ -277,3 +277,68 @@ func TestDiedInSnapshot(t *testing.T) {
 		}
 	}
 }
+
+// TestDyingInSnapshot: a record that lives is read by one statement and without a lock, however soon it
+// dies, and many of which some have died by two.
+func TestDyingInSnapshot(t *testing.T) {
+	w := new(wire)
+	db := w.pool(t, sqltest.PostgreSQL)
+	d := open[session](t, db, PostgreSQL, nil)
+	ctx := t.Context()
+	plant := func(key string, keep time.Duration) (dies driver.Instant) {
+		now := driver.Floor(d.Now())
+		mustExec(t, db, PostgreSQL, fmt.Sprintf("DELETE FROM %s WHERE id = '%s'", d.quoted(), key))
+		mustExec(t, db, PostgreSQL, fmt.Sprintf("INSERT INTO %s VALUES ('%s', '{}', %d, %d, 0, 1)", d.quoted(), key, now, now.Add(keep)))
+		return now.Add(keep)
+	}
+	for _, readOnly := range []bool{false, true} {
+		for keep := 800 * time.Millisecond; ; { // until all is read in time
+			dies := plant("k", keep)
+			tx, err := db.BeginTx(ctx, &stdsql.TxOptions{Isolation: stdsql.LevelRepeatableRead, ReadOnly: readOnly})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			w.set(func() cut { n++; return whole })
+			_, err = d.Get(WithTx(ctx, tx), "k")
+			many, errMany := d.GetMulti(WithTx(ctx, tx), []string{"k"})
+			w.set(nil)
+			var one int
+			free := db.QueryRowContext(ctx, "SELECT 1 FROM "+d.quoted()+" WHERE id = 'k' FOR UPDATE NOWAIT").Scan(&one)
+			_ = tx.Rollback()
+			if driver.Floor(d.Now()).Add(keep/8) >= dies {
+				continue
+			}
+			if err != nil || errMany != nil || len(many) != 1 || n != 2 || free != nil {
+				t.Errorf("read only %v: Get: %v, GetMulti: %v, %v, by %d statements; lock for another: %v", readOnly, err, many, errMany, n, free)
+			}
+			break
+		}
+	}
+
+	keys := []string{"long"}
+	plant("long", time.Hour)
+	tx, err := db.BeginTx(ctx, &stdsql.TxOptions{Isolation: stdsql.LevelRepeatableRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	var dies driver.Instant
+	for i := range 20 {
+		keys = append(keys, fmt.Sprint("short", i))
+		dies = plant(keys[i+1], 50*time.Millisecond)
+	}
+	var count int
+	if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+d.quoted()).Scan(&count); err != nil {
+		t.Fatal(err)
+	}
+	for driver.Floor(d.Now()) <= dies {
+	}
+	n := 0
+	w.set(func() cut { n++; return whole })
+	many, err := d.GetMulti(WithTx(ctx, tx), keys)
+	w.set(nil)
+	if err != nil || len(many) != len(keys) || n != 2 {
+		t.Errorf("GetMulti of 20 that have died and one that lives: %d, %v, by %d statements", len(many), err, n)
+	}
+}
