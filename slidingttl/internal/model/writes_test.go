@@ -91,7 +91,7 @@ func (w *world) checkTouch(i *incarnation, o *op, key string, was driver.Meta, l
 		if saved { // with Promote a write of the value is no read
 			least = r.written(c, lo)
 		}
-		if o.name == "save" && !o.i.saw[v.id] { // a read may share its touch
+		if o.name == "save" && !o.i.saw[v.id] && !o.i.saw[o.value.id] { // a read may share its touch
 			most = r.written(c, hi)
 		}
 		if p.opts.Budget > 0 && w.store != local {
