@@ -55,7 +55,7 @@ var dimensions = map[string][]dimension{
 		{"extra", []string{"none", "unique owner", "unique with version", "unique with created_at"}, []string{"unique with expires_at", "unique with sweep_at"}},
 		{"made", []string{"whole", "by Schema", "by Schema after a cancelled index"}, nil},
 		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by a disabled trigger", "by another table's trigger"}},
-		{"guards", []string{"none", "error", "state"}, nil},
+		{"guards", []string{"none", "error", "state", "table"}, nil},
 	},
 	"mariadb": {
 		{"access", []string{"direct", "interpolateParams=true", "clientFoundRows=true", "parseTime=true&loc=Local", "collation=utf8mb4_bin", "innodb_snapshot_isolation=ON"}, []string{"sql_mode=''", "autocommit=0", "time_zone='%2B02:00'", "charset=latin1", "completion_type=CHAIN", "completion_type=2", "character_set_client=latin1", "character_set_connection=latin1", "sql_select_limit=40"}},
@@ -71,7 +71,7 @@ var dimensions = map[string][]dimension{
 		{"extra", []string{"none", "unique owner"}, nil},
 		{"made", []string{"whole", "by Schema"}, nil},
 		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by another table's trigger", "by a client of latin1", "in texts of latin1"}},
-		{"guards", []string{"none", "error", "number"}, nil},
+		{"guards", []string{"none", "error", "number", "table"}, nil},
 	},
 	"sqlite": {
 		{"access", []string{"wal", "wal full", "wal, one connection", "memory, one connection", "wal, immediate"}, []string{"memory", "shared memory", "delete", "impatient", "exclusive", "utf16"}},
@@ -87,7 +87,7 @@ var dimensions = map[string][]dimension{
 		{"extra", []string{"none", "unique owner", "unique owner, by rollback"}, nil},
 		{"made", []string{"whole", "by Schema"}, nil},
 		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by another table's trigger"}},
-		{"guards", []string{"none", "ABORT", "ROLLBACK", "FAIL"}, nil},
+		{"guards", []string{"none", "ABORT", "ROLLBACK", "FAIL", "table"}, nil},
 	},
 }
 
@@ -1538,7 +1538,7 @@ func (k *contractOf[T]) walks(sound []string) {
 			dead = append(dead, k.key(name))
 		}
 	}
-	guarded := k.c["guards"] != "none" && set(conn, "guarded", life(now.Add(-time.Hour)))
+	guarded := k.c["guards"] != "none" && k.c["guards"] != "table" && set(conn, "guarded", life(now.Add(-time.Hour)))
 	if err := conn.Close(); err != nil {
 		k.errorf("Close: %v", err)
 	}
@@ -1576,6 +1576,9 @@ func (k *contractOf[T]) walks(sound []string) {
 		}
 	}
 	k.planned()
+	if k.c["guards"] == "table" && len(dead) > 0 {
+		k.broken()
+	}
 	for _, bury := range []bool{true, false} {
 		o := &SweepOptions{Batch: 7}
 		if bury {
@@ -1612,7 +1615,7 @@ func (k *contractOf[T]) walks(sound []string) {
 // guard makes a trigger that refuses to delete the row "guarded".
 func (k *contractOf[T]) guard() {
 	how, of, is := k.c["guards"], k.d.quoted(), "OLD.id = 'guarded'"
-	own := map[string]string{"state": " USING ERRCODE = 'LH001'", "number": " SET MYSQL_ERRNO = 30001"}[how]
+	own := map[string]string{"state": " USING ERRCODE = '99001'", "number": " SET MYSQL_ERRNO = 30001"}[how]
 	statements := map[string][]string{
 		"postgres": {
 			"CREATE FUNCTION " + k.p.table + "_guard() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'guarded'" + own + "; END $$",
@@ -1626,6 +1629,34 @@ func (k *contractOf[T]) guard() {
 			k.errorf("%s: %v", s, err)
 		}
 	}
+}
+
+// broken wants a sweep to end with an error while a trigger fails for each row that is deleted.
+func (k *contractOf[T]) broken() {
+	of, name := k.d.quoted(), k.p.table+"_broken"
+	exec := func(statement string) {
+		if _, err := k.p.admin.ExecContext(k.ctx, statement); err != nil {
+			k.errorf("%s: %v", statement, err)
+		}
+	}
+	create, drop := "CREATE TRIGGER "+name+" BEFORE DELETE ON "+of, "DROP TRIGGER "+name
+	switch k.y.name {
+	case "postgres":
+		exec("CREATE FUNCTION " + name + "() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO gone VALUES (1); RETURN OLD; END $$")
+		create, drop = create+" FOR EACH ROW EXECUTE FUNCTION "+name+"()", drop+" ON "+of
+	case "mariadb":
+		create += " FOR EACH ROW INSERT INTO gone VALUES (1)"
+	default:
+		create += " BEGIN INSERT INTO gone VALUES (1); END"
+	}
+	exec(create)
+	for _, o := range []*SweepOptions{{}, {Bury: func(context.Context, *stdsql.Tx, []driver.Dead) error { return nil }}} {
+		s, err := k.d.Sweeper(o)
+		if err == nil && s.Sweep(k.ctx) == nil {
+			k.errorf("a sweep that can delete no row ends without an error: %+v", s.Stats())
+		}
+	}
+	exec(drop)
 }
 
 // planned wants MySQL's sweeps to have an index that they may use.

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	gomysql "github.com/go-sql-driver/mysql"
 )
 
 // heldRows are rows that can be neither deleted nor given a new sweep_at. A sweeper skips them for
@@ -67,14 +70,22 @@ func (k rowKey) incomplete() bool { return slices.Contains(k.columns, nil) }
 func (t *table) refusesRow(err error) bool {
 	v := t.dialect.verdict(err)
 	var server interface{ SQLState() string }
-	own := v == refused && errors.As(err, &server) && server.SQLState() > "I" && server.SQLState() < "XX" // a class of PL/pgSQL's, or a trigger's own
+	own := v == refused && errors.As(err, &server) && !strings.Contains(serverClasses, server.SQLState()[:2])
 	return err == errKept || v == impossible || v == duplicate || own
 }
 
-// mayRefuseRow reports whether err is about a row if others can be written.
+// serverClasses are PostgreSQL's classes of SQLSTATE but PL/pgSQL's. The others are triggers' own.
+const serverClasses = "00 01 02 03 08 09 0A 0B 0F 0L 0P 0Z 10 20 21 22 23 24 25 26 27 28 2B 2D 2F 34 38 39 3B 3D 3F 40 42 44 53 54 55 57 58 72 F0 HV XX"
+
+// mayRefuseRow reports whether err is about a row if others can be written. A limit on time, or on the
+// wait for a lock, is not.
 func (t *table) mayRefuseRow(err error) bool {
 	v := t.dialect.verdict(err)
-	return t.refusesRow(err) || err != nil && (v == refused || v == barred)
+	var server interface{ SQLState() string }
+	var number *gomysql.MySQLError
+	limit := errors.As(err, &server) && (strings.HasPrefix(server.SQLState(), "57") || server.SQLState() == "55P03") ||
+		errors.As(err, &number) && (number.Number == 1317 || number.Number == 1969 || number.Number == 3024)
+	return t.refusesRow(err) || err != nil && (v == refused || v == barred) && !limit
 }
 
 // undone is a refusal that has undone its whole transaction, as of SQLite's RAISE(ROLLBACK), or of a
@@ -122,11 +133,14 @@ func (s *Sweeper) passBy(ctx context.Context, tx *stdsql.Tx, rows taken, whole e
 		if err != nil {
 			return b, err
 		}
+		if why != nil && !t.refusesRow(why) && len(refused) == len(w.keys) && !s.held.holds(refused) {
+			return b, why // none was written by this statement: it may be about the table
+		}
 		if passed = append(passed, refused...); why != nil {
 			b.refused = why
 		}
 	}
-	if all := len(rows.dead) + len(rows.live) + len(rows.skipped); len(passed) == 0 || len(passed) == all && !t.refusesRow(whole) && !s.held.holds(passed) {
+	if len(passed) == 0 {
 		return b, whole
 	}
 	if err := t.back(ctx, tx, "taken", nil); err != nil {
@@ -144,8 +158,8 @@ func (s *Sweeper) passBy(ctx context.Context, tx *stdsql.Tx, rows taken, whole e
 	return b, nil
 }
 
-// refused executes w in halves, and returns the rows that the database refuses or keeps, with the
-// last reason. It undoes what it deletes.
+// refused executes w in halves, and returns the rows that the database refuses or keeps, with a
+// reason: one that may be about the table, if there is one. It undoes what it deletes.
 func (t *table) refused(ctx context.Context, tx *stdsql.Tx, w rowsWrite) (keys []rowKey, why, err error) {
 	if len(w.keys) == 0 {
 		return nil, nil, nil
@@ -171,11 +185,13 @@ func (t *table) refused(ctx context.Context, tx *stdsql.Tx, w rowsWrite) (keys [
 	}
 	half := len(w.keys) / 2
 	for _, part := range [][]rowKey{w.keys[:half], w.keys[half:]} {
-		refused, _, err := t.refused(ctx, tx, rowsWrite{w.statement, part, w.deletes})
+		refused, reason, err := t.refused(ctx, tx, rowsWrite{w.statement, part, w.deletes})
 		if err != nil {
 			return nil, nil, err
 		}
-		keys = append(keys, refused...)
+		if keys = append(keys, refused...); reason != nil && t.refusesRow(why) {
+			why = reason
+		}
 	}
 	return keys, why, nil
 }

@@ -223,6 +223,122 @@ func TestSweepPassesByAnyRefusal(t *testing.T) {
 	}
 }
 
+// TestSweepEndsByTable: a trigger that fails for each row, for a table of its own that is gone, ends the sweep, whatever
+// else is due. No row is put off: a sweep after the mend takes all but the guarded one.
+func TestSweepEndsByTable(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		for _, guarded := range []int{0, 1} {
+			for _, buries := range []bool{false, true} {
+				t.Run(fmt.Sprintf("guarded=%d/buries=%v", guarded, buries), func(t *testing.T) {
+					d := open[session](t, db, dialect, nil)
+					insert := "INSERT INTO " + d.quoted() + " (id, value, created_at, expires_at) VALUES (?, '{}', 1, ?)"
+					for i := range 20 {
+						mustExec(t, db, dialect, insert, fmt.Sprint("dead", i), 1)
+					}
+					mustExec(t, db, dialect, insert, "live", int64(driver.Floor(time.Now()).Add(time.Hour)))
+					if guarded > 0 {
+						mustExec(t, db, dialect, insert, "guarded", 1)
+						if err := guard(t.Context(), db, d, "guarded", "DELETE"); err != nil {
+							t.Fatal(err)
+						}
+					}
+					name := "audit_" + d.name
+					trigger := map[Dialect]string{
+						PostgreSQL: "CREATE FUNCTION " + name + "() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO gone VALUES (1); RETURN OLD; END $$; CREATE TRIGGER " + name + " BEFORE DELETE ON " + d.name + " FOR EACH ROW EXECUTE FUNCTION " + name + "()",
+						MySQL:      "CREATE TRIGGER " + name + " BEFORE DELETE ON " + d.name + " FOR EACH ROW INSERT INTO gone VALUES (1)",
+						SQLite:     "CREATE TRIGGER " + name + " BEFORE DELETE ON " + d.name + " BEGIN INSERT INTO gone VALUES (1); END",
+					}[dialect]
+					mustExec(t, db, dialect, trigger)
+					var o SweepOptions
+					if buries {
+						o.Bury = func(context.Context, *stdsql.Tx, []driver.Dead) error { return nil }
+					}
+					s := d.mustSweeper(t, o)
+					if err, got := s.Sweep(t.Context()), s.Stats(); err == nil || got.Failed != 1 || got.Deleted+got.Skipped > 0 || !s.Through().IsZero() {
+						t.Errorf("%v, %+v, through %s; want an error, and no row put off", err, got, s.Through())
+					}
+					drop := "DROP TRIGGER " + name
+					if dialect == PostgreSQL {
+						drop += " ON " + d.name
+					}
+					mustExec(t, db, dialect, drop)
+					if err, got := s.Sweep(t.Context()), s.Stats(); err != nil || got.Deleted != 20 || got.Skipped != uint64(guarded) {
+						t.Errorf("after the mend: %v, %+v", err, got)
+					}
+				})
+			}
+		}
+	})
+}
+
+// TestSweepEndsByLimit: a limit on time, or on the wait for a lock, is not about a row, and ends the sweep with an error.
+func TestSweepEndsByLimit(t *testing.T) {
+	for name, c := range map[string]struct {
+		db, limit, unlimited string
+		locks                bool
+	}{
+		"postgres statement_timeout": {"postgres", "SET statement_timeout = 300", "SET statement_timeout = 0", false},
+		"postgres lock_timeout":      {"postgres", "SET lock_timeout = 100", "SET lock_timeout = 0", true},
+		"mariadb max_statement_time": {"mariadb", "SET max_statement_time = 0.3", "SET max_statement_time = 0", false},
+		"mariadb lock_wait_timeout":  {"mariadb", "SET innodb_lock_wait_timeout = 1", "SET innodb_lock_wait_timeout = 50", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := databases[c.db]
+			db := sqltest.DB(t, of.server)
+			d := open[session](t, db, of.dialect, nil)
+			for i := range 20 {
+				mustExec(t, db, of.dialect, "INSERT INTO "+d.quoted()+" (id, value, created_at, expires_at) VALUES (?, '{}', 1, 1)", fmt.Sprint("dead", i))
+			}
+			mustExec(t, db, of.dialect, "CREATE TABLE child (session "+d.dialect.types().key(defaultMaxKey)+", x INT, FOREIGN KEY (session) REFERENCES "+d.name+" (id) ON DELETE CASCADE)")
+			mustExec(t, db, of.dialect, "INSERT INTO child VALUES ('dead7', 1)")
+			tx, err := db.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = tx.Rollback() }()
+			if c.locks {
+				if _, err := tx.ExecContext(t.Context(), "UPDATE child SET x = 2"); err != nil {
+					t.Fatal(err)
+				}
+			} else if of.dialect == PostgreSQL {
+				mustExec(t, db, of.dialect, "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(1); RETURN OLD; END $$; CREATE TRIGGER slow BEFORE DELETE ON "+d.name+" FOR EACH ROW WHEN (OLD.id = 'dead7') EXECUTE FUNCTION slow()")
+			} else {
+				mustExec(t, db, of.dialect, "CREATE TRIGGER slow BEFORE DELETE ON "+d.name+" FOR EACH ROW IF OLD.id = 'dead7' THEN SET @slept = SLEEP(1); END IF")
+			}
+			d.db.SetMaxOpenConns(2) // tx's, and the sweeper's, which the settings are of
+			mustExec(t, db, of.dialect, c.limit)
+			s := d.mustSweeper(t, SweepOptions{})
+			if err, got := s.Sweep(t.Context()), s.Stats(); err == nil || got != (SweepStats{Failed: 1}) {
+				t.Errorf("%v, %+v; want an error, and no row put off", err, got)
+			}
+			if err := tx.Rollback(); err != nil {
+				t.Error(err)
+			}
+			db.SetMaxOpenConns(1)
+			mustExec(t, db, of.dialect, c.unlimited)
+			if err, got := s.Sweep(t.Context()), s.Stats(); err != nil || got.Deleted != 20 || got.Skipped != 0 {
+				t.Errorf("without the limit: %v, %+v", err, got)
+			}
+		})
+	}
+}
+
+// TestSweepPassesByOwnState: a SQLSTATE of a trigger's own is about the row, also if all due rows have it.
+func TestSweepPassesByOwnState(t *testing.T) {
+	db := sqltest.DB(t, sqltest.PostgreSQL)
+	for _, state := range []string{"99001", "5X001", "AB001", "LH001", "P0001"} {
+		d := open[session](t, db, PostgreSQL, nil)
+		for range 2 {
+			mustExec(t, db, PostgreSQL, "INSERT INTO "+d.quoted()+" (id, value, created_at, expires_at) VALUES (gen_random_uuid(), '{}', 1, 1)")
+		}
+		mustExec(t, db, PostgreSQL, "CREATE FUNCTION "+d.name+"_own() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'held' USING ERRCODE = '"+state+"'; END $$; CREATE TRIGGER own BEFORE DELETE ON "+d.name+" FOR EACH ROW EXECUTE FUNCTION "+d.name+"_own()")
+		s := d.mustSweeper(t, SweepOptions{})
+		if err, got := s.Sweep(t.Context()), s.Stats(); err != nil || got != (SweepStats{Skipped: 2}) {
+			t.Errorf("%s: %v, %+v; want two rows to be skipped", state, err, got)
+		}
+	}
+}
+
 // taking counts the queries for lives of rows to sweep.
 type taking struct {
 	dialect
