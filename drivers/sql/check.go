@@ -141,7 +141,9 @@ func listIndexes(ctx context.Context, db *stdsql.DB, query string, args []any) (
 }
 
 // each runs a query and calls f for each row.
-func each(ctx context.Context, db *stdsql.DB, query string, args []any, f func(scan func(...any) error) error) error {
+func each(ctx context.Context, db interface {
+	QueryContext(context.Context, string, ...any) (*stdsql.Rows, error)
+}, query string, args []any, f func(scan func(...any) error) error) error {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err

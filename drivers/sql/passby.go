@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"cmp"
 	"context"
 	stdsql "database/sql"
 	"errors"
@@ -103,8 +104,28 @@ func (t *table) back(ctx context.Context, tx *stdsql.Tx, to string, refusal erro
 	return err
 }
 
-// passAlone passes by the only row of a transaction that its refusal has undone.
-func (s *Sweeper) passAlone(ctx context.Context, row []rowKey, refusal error) (b swept, err error) {
+// passAlone passes by the only row of a transaction that its refusal has undone. If that was SQLite's of a
+// COMMIT with work of Bury's, it returns the refusal, unless the row's deletion by itself breaks a reference.
+func (s *Sweeper) passAlone(ctx context.Context, row []rowKey, refusal error, buried bool) (b swept, err error) {
+	if buried {
+		var before, after int
+		_, err := s.transaction(ctx, 1, func(ctx context.Context, tx *stdsql.Tx, _ int) (none swept, err error) { // is rolled back
+			count := func(n *int) error {
+				check := "PRAGMA " + qualified(s.table.dialect, cmp.Or(s.table.schema, "main"), "foreign_key_check")
+				return each(ctx, tx, check, nil, func(func(...any) error) error { *n++; return nil })
+			}
+			if err = count(&before); err == nil {
+				_, err = tx.ExecContext(ctx, "SAVEPOINT part")
+			}
+			if err == nil {
+				_, err = s.table.sweepRows(ctx, tx, s.writes(taken{dead: row})[2])
+			}
+			return none, cmp.Or(err, count(&after))
+		})
+		if err != nil || after <= before {
+			return b, cmp.Or(err, refusal)
+		}
+	}
 	b, err = s.transaction(ctx, 1, func(ctx context.Context, tx *stdsql.Tx, _ int) (swept, error) {
 		_, err := s.table.sweepRows(ctx, tx, rowsWrite{s.skip(), row, false})
 		return swept{skipped: 1, refused: refusal}, err

@@ -323,6 +323,37 @@ func TestSweepEndsByLimit(t *testing.T) {
 	}
 }
 
+// TestSweepEndsByBury: work of Bury's that SQLite refuses at COMMIT ends the sweep, like any that fails.
+func TestSweepEndsByBury(t *testing.T) {
+	for _, violated := range []int{0, 1} { // before, by others
+		db := sqltest.DB(t, sqltest.SQLite)
+		db.SetMaxOpenConns(1)
+		d := open[session](t, db, SQLite, nil)
+		mustExec(t, db, SQLite, "CREATE TABLE tenants (id TEXT PRIMARY KEY)")
+		mustExec(t, db, SQLite, "CREATE TABLE graves (tenant TEXT REFERENCES tenants DEFERRABLE INITIALLY DEFERRED)")
+		mustExec(t, db, SQLite, "CREATE TABLE orders (session TEXT REFERENCES "+d.name+" DEFERRABLE INITIALLY DEFERRED)")
+		for i := range 10 {
+			mustExec(t, db, SQLite, "INSERT INTO "+d.name+" (id, value, created_at, expires_at, sweep_at) VALUES (?, '{}', 1, 1, ?)", fmt.Sprint("dead", i), i)
+		}
+		for range violated {
+			mustExec(t, db, SQLite, "INSERT INTO orders VALUES ('nobody')")
+		}
+		mustExec(t, db, SQLite, "INSERT INTO orders VALUES ('dead3')")
+		mustExec(t, db, SQLite, "PRAGMA foreign_keys = on")
+		s := d.mustSweeper(t, SweepOptions{Bury: func(ctx context.Context, tx *stdsql.Tx, dead []driver.Dead) error {
+			_, err := tx.ExecContext(ctx, "INSERT INTO graves VALUES ('late')")
+			return err
+		}})
+		if err, got := s.Sweep(t.Context()), s.Stats(); err == nil || got != (SweepStats{Failed: 1}) {
+			t.Errorf("%v, %+v; want an error, and no row put off", err, got)
+		}
+		mustExec(t, db, SQLite, "INSERT INTO tenants VALUES ('late')")
+		if err, got := s.Sweep(t.Context()), s.Stats(); err != nil || got != (SweepStats{Failed: 1, Deleted: 9, Skipped: 1}) {
+			t.Errorf("after the mend: %v, %+v; want all but the row that an order refers to", err, got)
+		}
+	}
+}
+
 // TestSweepPassesByOwnState: a SQLSTATE of a trigger's own is about the row, also if all due rows have it.
 func TestSweepPassesByOwnState(t *testing.T) {
 	db := sqltest.DB(t, sqltest.PostgreSQL)

@@ -35,7 +35,7 @@ func (s *Sweeper) batch(ctx context.Context, limit int, take takeRows) (b swept,
 	}
 	if unseen := b; unseen.rows() < limit {
 		if b, err = s.transaction(ctx, limit, take); errors.As(err, new(undone)) && len(b.keys) == 1 {
-			b, err = s.passAlone(ctx, b.keys, err)
+			b, err = s.passAlone(ctx, b.keys, err, s.opts.Bury != nil && b.deleted > 0)
 		}
 		if err != nil {
 			b = swept{keys: b.keys}
