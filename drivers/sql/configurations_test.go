@@ -599,6 +599,9 @@ func (y *yard) try(t *testing.T, c configuration) judgement {
 		return tryType(t, y, p, c, nil, func(i int) string { return fmt.Sprint("\u00fc\U0001f600 \"\\ ", i) })
 	case "number":
 		return tryType(t, y, p, c, nil, func(i int) json.Number {
+			if y.name == "sqlite" && c["value"] != "TEXT" && c["value"] != "BLOB" { // TestNumbers has what these refuse
+				return json.Number(fmt.Sprint(i))
+			}
 			return json.Number(fmt.Sprint(i, []string{"", ".50", "2345678901234567890", ".12345678901234567890"}[i%4]))
 		})
 	case "any":

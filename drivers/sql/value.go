@@ -30,18 +30,18 @@ func (c *codec[T]) encode(v T) ([]any, error) {
 	return []any{string(text)}, nil // some databases take a []byte as binary data
 }
 
-// unrounded is the argument for a JSON text in a column of SQLite's numeric affinity, such as JSON: bytes
-// for a number that would be read in another spelling, or as another number.
-func unrounded(text string) any {
+// unrounded refuses a JSON text that a column of SQLite's numeric affinity, such as JSON, would change: a number
+// that would be read in another spelling, or as another number.
+func unrounded(text string) error {
 	if c := text[0]; c != '-' && (c < '0' || c > '9') {
-		return text
+		return nil
 	}
 	n, _ := strconv.ParseInt(text, 10, 64)
 	f, _ := strconv.ParseFloat(text, 64)
 	if strconv.FormatInt(n, 10) == text || len(text) <= 15 && f != 0 && !strings.Contains(text, "e") && strconv.FormatFloat(f, 'g', -1, 64) == text {
-		return text
+		return nil
 	}
-	return []byte(text)
+	return &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a number of %d characters", len(text)), Rule: "must be one that its column's type leaves as it is: a TEXT column holds it"}
 }
 
 // scanned is the destination of a value's Scan.

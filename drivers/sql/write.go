@@ -113,7 +113,7 @@ func (d *Driver[T]) record(key string, v T) (k rowKey, values []any, err error) 
 		values, err = d.codec.encode(v)
 	}
 	if err == nil && d.rounds.Load() {
-		values[0] = unrounded(values[0].(string))
+		err = unrounded(values[0].(string))
 	}
 	return k, values, err
 }
