@@ -514,6 +514,32 @@ func TestRetireThatPanics(t *testing.T) {
 	})
 }
 
+// A save in a transaction that finds its row gone, and is rolled back, takes nothing off the promise of a read.
+func TestSaveOfWhatIsGoneRolledBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRow(t, nil)
+		is := driver.Meta{Life: driver.Life{ExpiresAt: instant(time.Now().Add(5 * time.Minute))}, Version: 7}
+		r.under.plant(profileKey(1), profile{Name: "ann"}, is)
+		r.touches(func(ctx context.Context) error {
+			if driver.MayUndo(ctx) {
+				return nil
+			}
+			return errDown
+		})
+		_, err := r.s.Get(t.Context(), profileKey(1))
+		must(t, err)
+		time.Sleep(100 * time.Millisecond)
+		must(t, r.under.Delete(t.Context(), profileKey(1)))
+		must(t, r.Upsert(driver.WithUndo(t.Context()), 1, profile{Name: "bob"}))
+		r.under.plant(profileKey(1), profile{Name: "ann"}, is)
+		r.touches(func(context.Context) error { return nil })
+		time.Sleep(10 * time.Minute)
+		_, err = r.s.Get(t.Context(), profileKey(1))
+		must(t, err)
+		must(t, r.s.Close(t.Context()))
+	})
+}
+
 // What is deleted by another process, or by the store itself, leaves no life to the row that a save finds absent.
 func TestSaveOfWhatIsGone(t *testing.T) {
 	for _, inserts := range []bool{false, true} {
@@ -645,36 +671,51 @@ type keeper struct{ flatProfiles }
 
 func (keeper) Delete(context.Context, int) error { return errKept }
 
-// A value that was read before its row's deletion tells nothing of the next row.
+// A value that was read before its row's deletion tells nothing of the next row, and what it told when the
+// deletion is rolled back.
 func TestLateValueTellsNothing(t *testing.T) {
-	for _, many := range []bool{false, true} {
+	for _, how := range []string{"get", "get multi", "touch hangs", "rolled back"} {
 		bubble(t, func(t *testing.T) {
 			r := newRow(t, nil)
-			w, err := slidingttl.Wrap(lateReads{flatProfiles{r.under}}, r.s, profileKey, &slidingttl.WrapOptions[profile]{CreatedAt: func(p profile) (born time.Time) {
+			born := time.Now().Add(-11 * time.Hour)
+			var repo slidingttl.Repository[int, profile] = lateReads{flatProfiles{r.under}}
+			if how == "touch hangs" {
+				repo = flatProfiles{r.under}
+				r.touches(hangs)
+			}
+			w, err := slidingttl.Wrap(repo, r.s, profileKey, &slidingttl.WrapOptions[profile]{CreatedAt: func(p profile) (tells time.Time) {
 				if p.Name == "ann" {
-					born = time.Now().Add(-11 * time.Hour)
+					tells = born
 				}
-				return born
+				return tells
 			}})
 			must(t, err)
+			must(t, flatProfiles{r.under}.Upsert(t.Context(), 1, profile{Name: "ann"})) // by another program
 			got := make(chan error)
 			go func() {
 				var err error
-				if many {
+				if how == "get multi" {
 					_, err = w.GetMulti(context.Background(), []int{1})
 				} else {
 					_, err = w.Get(context.Background(), 1)
 				}
 				got <- err
 			}()
-			time.Sleep(100 * time.Millisecond)
-			must(t, w.Delete(t.Context(), 1))
-			reborn := instant(time.Now())
-			must(t, flatProfiles{r.under}.Upsert(t.Context(), 1, profile{Name: "bob"})) // by another program
+			time.Sleep(200 * time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			name := "bob"
+			if how == "rolled back" {
+				ctx, name = driver.WithUndo(t.Context()), "ann"
+			}
+			reborn := instant(time.Now()) // or later
+			must(t, w.Delete(ctx, 1))
+			must(t, flatProfiles{r.under}.Upsert(t.Context(), 1, profile{Name: name})) // by another program
 			must(t, <-got)
+			r.touches(func(context.Context) error { return nil })
 			time.Sleep(time.Minute)
-			if c := r.created(); c < reborn {
-				t.Errorf("created_at is %v before the save", reborn.Sub(c))
+			if c := r.created(); how == "rolled back" && c != instant(born) || how != "rolled back" && c < reborn {
+				t.Errorf("%s: created_at is %v before the save", how, reborn.Sub(c))
 			}
 			r.close(t)
 		})

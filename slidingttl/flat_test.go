@@ -95,6 +95,39 @@ func TestDeletionBesideATouch(t *testing.T) {
 	})
 }
 
+// A read and touch in one whose answer is late serves no save over its row.
+func TestReadTouchBesideASave(t *testing.T) {
+	for _, deletes := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			under := newFlat[profile]()
+			d := over[profile](under)
+			d.Has = []any{(*driver.ReadToucher[profile])(nil)}
+			var slow atomic.Bool
+			d.after = func(op, _ string) {
+				if op == fakestore.ReadTouch && slow.CompareAndSwap(true, false) {
+					time.Sleep(2 * time.Second)
+				}
+			}
+			s, w := wrapOver(t, d, flatProfiles{under}, nil, false)
+			now := instant(time.Now())
+			under.plant(profileKey(1), profile{Name: "ann"}, driver.Meta{Life: driver.Life{CreatedAt: now.Add(-20 * time.Minute), ExpiresAt: now.Add(10 * time.Minute)}})
+			_, err := w.Get(t.Context(), 1)
+			must(t, err)
+			time.Sleep(time.Minute)
+			slow.Store(true)
+			_, err = w.Get(t.Context(), 1)
+			must(t, err)
+			if deletes {
+				must(t, s.Delete(t.Context(), profileKey(1)))
+			}
+			must(t, w.Upsert(t.Context(), 1, profile{Name: "bob"}))
+			if e := under.at(profileKey(1)); e.ExpiresAt == 0 {
+				t.Errorf("deleted %t: it is %+v", deletes, e)
+			}
+		})
+	}
+}
+
 // A touch that finds its row deleted says nothing of the row saved meanwhile.
 func TestLostTouchOfARowIsItsOwn(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -66,8 +66,8 @@ type Wrapped[K comparable, V, T any] struct {
 //   - A deletion that is rolled back, or whose answer is lost, gives up what an Upsert whose expiry failed was to put
 //     back: a new life begins. Where a deletion does not wait for a touch under way, in a transaction or because its
 //     context ended, that touch may still give a row saved meanwhile the life of the one before.
-//   - Two Upserts at once are the repository's to order, and so are an Upsert and a deletion: the row may continue the
-//     life that the deletion ends. With CreatedAt, what either of their values tells
+//   - Two Upserts at once are the repository's to order, and so are a deletion and an Upsert or Get: the next row may
+//     continue the life that the deletion ends. With CreatedAt, what either of their values tells
 //     becomes created_at.
 //   - Between an Upsert that wipes the life and its expiry the record looks like another program's. With
 //     Options.Foreign other than Adopt calls for it then fail, and for good if the expiry is never written.

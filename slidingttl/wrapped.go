@@ -33,28 +33,40 @@ func (w *Wrapped[K, V, T]) Get(ctx context.Context, id K) (v V, err error) {
 }
 
 func (w *Wrapped[K, V, T]) get(ctx context.Context, id K, key string) (V, error) {
-	since := w.s.memo.Clock()
-	v, err := w.repo.Get(ctx, id)
-	if err != nil {
-		w.s.memo.Forget(key) // it may have the record as gone
-		return v, err
+	for attempt := 1; ; attempt++ {
+		since := w.s.memo.Clock()
+		v, err := w.repo.Get(ctx, id)
+		if err != nil {
+			w.s.memo.Forget(key) // it may have the record as gone
+			return v, err
+		}
+		if attempt < readAttempts && w.tellsOfAnother(key, v, since) {
+			continue
+		}
+		if err = w.keep(ctx, key, v); err != nil {
+			var zero V
+			return zero, err
+		}
+		return v, nil
 	}
-	if err = w.keep(ctx, key, v, since); err != nil {
-		var zero V
-		return zero, err
-	}
-	return v, nil
 }
 
-// keep touches the record under key, whose value was read as v since then by the memo's clock, if that is due.
-func (w *Wrapped[K, V, T]) keep(ctx context.Context, key string, v V, since uint64) error {
-	created := w.createdAt(v)
-	if created != 0 {
-		if _, gone := w.s.touches.DeletedSince(key, since); gone {
-			created = 0 // of the record before
-		}
+// readAttempts bounds the reads of one Get whose row is deleted again and again.
+const readAttempts = 4
+
+// tellsOfAnother reports whether v, read since then by the memo's clock, may tell the creation of a record that
+// has been deleted meanwhile.
+func (w *Wrapped[K, V, T]) tellsOfAnother(key string, v V, since uint64) bool {
+	if w.createdAt(v) == 0 {
+		return false
 	}
-	err := w.s.keep(ctx, opGet, key, created)
+	_, gone := w.s.touches.DeletedSince(key, since)
+	return gone
+}
+
+// keep touches the record under key, whose value was read as v, if that is due.
+func (w *Wrapped[K, V, T]) keep(ctx context.Context, key string, v V) error {
+	err := w.s.keep(ctx, opGet, key, w.createdAt(v))
 	if w.opts.NotFound != nil && errors.Is(err, ErrNotFound) {
 		err = fmt.Errorf("%w: %w", ErrNotFound, w.opts.NotFound)
 	}
@@ -92,10 +104,10 @@ func (w *Wrapped[K, V, T]) getMulti(ctx context.Context, ids []K) (map[K]V, erro
 		v, there := values[ids[i]]
 		switch err = w.s.touches.Closed(); {
 		case err != nil:
-		case !ok:
+		case !ok || there && w.tellsOfAnother(key, v, since):
 			found[i], err = w.get(ctx, ids[i], key)
 		case there:
-			found[i], err = v, w.keep(ctx, key, v, since)
+			found[i], err = v, w.keep(ctx, key, v)
 		default:
 			w.s.memo.Forget(key)
 			err = ErrNotFound
@@ -118,7 +130,8 @@ func (w *Wrapped[K, V, T]) getMulti(ctx context.Context, ids []K) (map[K]V, erro
 // Upsert writes v through the repository, then its expiry, and waits for both.
 //
 // The repository's errors pass unchanged. An *[Error] of op "touch" says that the value is written
-// and its expiry is not; the next access, or another Upsert, corrects it.
+// and its expiry is not; the next access, or another Upsert, corrects it. Where a row is gone, Upsert waits for a
+// touch under way of it as Store.Delete does, before it writes.
 func (w *Wrapped[K, V, T]) Upsert(ctx context.Context, id K, v V) error {
 	return w.save(ctx, opUpsert, id, v, w.repo.Upsert)
 }

@@ -34,7 +34,7 @@ func (t *Touches) Deleted(ctx context.Context, key string, began driver.Instant,
 			n.orphan, runs = d, n.done
 		case gone && n.At <= began:
 			o := Outcome{Was: n.Was, Err: ErrGone, result: Lost}
-			if n.waited && !n.Was.Alive(began) {
+			if !n.Was.Alive(began) {
 				o.result = Shed
 			}
 			t.end(n, o)

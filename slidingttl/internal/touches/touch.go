@@ -289,9 +289,7 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	}
 	for _, p := range slices.Clone(s.pending) {
 		switch {
-		case p == again:
-		case n.orphan != nil: // p may be of the next record
-			p.readFirst = true
+		case p == again || n.orphan != nil || n.readTouch != nil && p.Was.CreatedAt == 0: // p may be of the next record
 		case again != nil && sameLife(p.Was, again.Was):
 			again.merge(p.Access)
 			t.end(p, shared)
