@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	stdsql "database/sql"
+	sqldriver "database/sql/driver"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -42,7 +43,7 @@ var values = dimension{"T", []string{"struct", "string", "number", "any", "colum
 
 var dimensions = map[string][]dimension{
 	"postgres": {
-		{"access", []string{"direct", "exec", "describe_exec direct", "bounced cache_describe", "bounced exec", "bounced simple_protocol", "bounced by session", "one connection", "bounced exec, one connection"}, []string{"client_encoding=latin1", "client_encoding=sjis", "default_query_exec_mode=exec bytea_output=escape", "bounced describe_exec", "bounced", "bounced describe_exec, one connection", "bounced , one connection", "bounced exec by statement", "bounced by statement"}},
+		{"access", []string{"direct", "exec", "describe_exec direct", "bounced cache_describe", "bounced exec", "bounced simple_protocol", "bounced by session", "one connection", "bounced exec, one connection", "client_encoding=UNICODE", "client_encoding=SQL_ASCII"}, []string{"client_encoding=latin1", "client_encoding=sjis", "default_query_exec_mode=exec bytea_output=escape", "bounced describe_exec", "bounced", "bounced describe_exec, one connection", "bounced , one connection", "bounced exec by statement", "bounced by statement"}},
 		{"key", []string{`text COLLATE "C"`, "text", "varchar(300)", `varchar(60) COLLATE "C"`}, []string{"uuid", "citext", "bytea", "text COLLATE folded", "char(60)", "varchar", "name", "bigint", "numeric", "numeric(9,2)", "json", "inet", "macaddr", "boolean", "date", "timestamptz", "interval", "oid", "money", "varbit", "text[]", "pg_lsn", "int4range", "session_id", "session_letters"}},
 		{"layout", []string{"id", "tenant number and id", "tenant digits and id"}, []string{"tenant text and id"}},
 		{"created", []string{"bigint", "timestamptz", "timestamp", "timestamptz(3)", "timestamp DEFAULT (now() AT TIME ZONE 'UTC') in America/New_York"}, []string{"timestamp DEFAULT now() in America/New_York", "timestamptz(0)", "integer", "date", "timestamp as timestamptz"}},
@@ -540,7 +541,20 @@ func timeType(column string) TimeType {
 type shop struct {
 	Owner string
 	N     int64
-	Data  []byte
+	Data  sealed
+}
+
+// sealed is a string that is sent as bytes, as by one that encrypts it.
+type sealed string
+
+func (s sealed) Value() (sqldriver.Value, error) { return []byte(s), nil }
+
+func (s *sealed) Scan(src any) error {
+	b, ok := src.([]byte)
+	if *s = sealed(b); !ok {
+		return fmt.Errorf("no bytes: %T", src)
+	}
+	return nil
 }
 
 // options returns c's options.
@@ -610,7 +624,7 @@ func (y *yard) try(t *testing.T, c configuration) judgement {
 		return tryType(t, y, p, c, func(o *Options[shop]) {
 			o.Row = Row[shop]{Columns: []string{"owner", "n", "data"}, Fields: func(s *shop) []any { return []any{&s.Owner, &s.N, &s.Data} }}
 		}, func(i int) shop {
-			return shop{fmt.Sprint("\u00fc\U0001f600 C:\\new", i), int64(i), []byte{0, byte(i), 255}}
+			return shop{fmt.Sprint("\u00fc\U0001f600 C:\\new", i), int64(i), sealed([]byte{0, byte(i), '\\', 255})}
 		})
 	case "life only":
 		return tryType(t, y, p, c, func(o *Options[session]) { o.LifeOnly = true }, func(int) session { return session{} })
@@ -924,7 +938,7 @@ func (k *contractOf[T]) archived(key string, i int) {
 	if v, ok := any(k.v(i)).(shop); ok {
 		o, _ := got.(map[string]any)
 		data, _ := o["data"].(string)
-		if o["owner"] != v.Owner || o["n"] != float64(v.N) || strings.TrimPrefix(strings.ToLower(data), `\x`) != hex.EncodeToString(v.Data) {
+		if o["owner"] != v.Owner || o["n"] != float64(v.N) || strings.TrimPrefix(strings.ToLower(data), `\x`) != hex.EncodeToString([]byte(v.Data)) {
 			k.errorf("Raw: %s for %+v", raw.Value, v)
 		}
 		return

@@ -3,6 +3,7 @@ package sql
 import (
 	"cmp"
 	stdsql "database/sql"
+	sqldriver "database/sql/driver"
 	"fmt"
 	"reflect"
 	"strings"
@@ -168,7 +169,7 @@ func (o *Options[T]) values() []string {
 	return o.Row.Columns
 }
 
-// texts tells which values are sent as texts.
+// texts tells which values are sent as texts, but for those of a Valuer.
 func (o *Options[T]) texts() []bool {
 	if o.Row.Fields == nil {
 		return []bool{true}
@@ -179,7 +180,8 @@ func (o *Options[T]) texts() []bool {
 		for is.Kind() == reflect.Pointer {
 			is = is.Elem()
 		}
-		are = append(are, is.Kind() == reflect.String || is == reflect.TypeFor[stdsql.NullString]() || is == reflect.TypeFor[stdsql.Null[string]]())
+		own := reflect.PointerTo(is).Implements(reflect.TypeFor[sqldriver.Valuer]())
+		are = append(are, is.Kind() == reflect.String && !own || is == reflect.TypeFor[stdsql.NullString]() || is == reflect.TypeFor[stdsql.Null[string]]())
 	}
 	return are
 }

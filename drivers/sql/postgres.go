@@ -248,12 +248,13 @@ func (p postgres) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) err
 	if err := pooled(ctx, db); err != nil {
 		return err
 	}
-	var recovering, converts bool
-	var readOnly, encoding string
-	err := db.QueryRowContext(ctx, "SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only'), current_setting('client_encoding'), current_setting('server_encoding') <> 'SQL_ASCII'").Scan(&recovering, &readOnly, &encoding, &converts)
+	var recovering bool
+	var readOnly, encoding, server string
+	err := db.QueryRowContext(ctx, "SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only'), pg_client_encoding(), current_setting('server_encoding')").Scan(&recovering, &readOnly, &encoding, &server)
 	var r refusals
 	r.when(recovering || readOnly == "on", "database", "read-only", "must take writes: it must not be a standby, and default_transaction_read_only must be off")
-	r.when(converts && encoding != "UTF8", "client_encoding", encoding, "must be UTF8: keys and values would be other texts for other clients")
+	converts := server != "SQL_ASCII" && encoding != "UTF8" && (encoding != "SQL_ASCII" || server != "UTF8")
+	r.when(converts, "client_encoding", encoding, "must be UTF8: keys and values would be other texts for other clients")
 	return errors.Join(append(r, err)...)
 }
 
