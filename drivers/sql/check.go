@@ -33,7 +33,7 @@ func (t *table) Check(ctx context.Context, longest time.Duration) error {
 		return t.failed(ctx, errors.Join(settings, err))
 	}
 	keyed := slices.ContainsFunc(desc.keyed, func(c string) bool {
-		return c == "" || slices.ContainsFunc(append([]string{t.created.Name, t.version}, t.values...), func(v string) bool { return strings.ToLower(v) == c })
+		return slices.ContainsFunc(append([]string{t.created.Name, t.version}, t.values...), func(v string) bool { return strings.ToLower(v) == c })
 	})
 	t.keyed.Store(&keyed)
 	t.rounds.Store(t.json && t.dialect.types().inProcess && t.dialect.keyKind(desc.columns[strings.ToLower(t.values[0])]).form != anyText)
@@ -73,7 +73,7 @@ type description struct {
 	enabled []string       // triggers
 	wrong   string         // what the table is that it must not be; empty: nothing
 	rivals  []index        // unique, deferrable or by a collation of their own, which an upsert takes for the key's
-	keyed   []string       // columns that are locked like a key when they change; empty: one that is generated from others
+	keyed   []string       // columns that are locked like a key when they change
 	schema  string         // where it is, or would be made, if triggers are to name it
 	silent  bool           // has triggers, and a reference that takes its rows without firing one
 }

@@ -53,7 +53,7 @@ var dimensions = map[string][]dimension{
 		{"isolation", []string{"read committed", "repeatable read", "serializable"}, nil},
 		{"rights", []string{"owner", "granted", "columns"}, []string{"SELECT", "SELECT, INSERT", "SELECT, INSERT, UPDATE", "row security"}},
 		{"kind", []string{"plain", "hash partitions", "no fillfactor"}, []string{"folded key besides", "deferrable key besides", "range partitions", "unlogged", "deferrable key", "key on lower(id)", "partial key", "key including value", "no sweep index", "invalid sweep index", "view", "rule on delete", "child table"}},
-		{"extra", []string{"none", "unique owner", "unique with version", "unique with created_at"}, []string{"unique with expires_at", "unique with sweep_at"}},
+		{"extra", []string{"none", "unique owner", "unique with version", "unique with created_at"}, []string{"unique with expires_at", "unique with sweep_at", "unique with a copy of expires_at"}},
 		{"made", []string{"whole", "by Schema", "by Schema after a cancelled index"}, nil},
 		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by a disabled trigger", "by another table's trigger"}},
 		{"guards", []string{"none", "error", "state", "table"}, nil},
@@ -514,6 +514,15 @@ func (c configuration) tables(db, name string) (statements []string) {
 	}
 	statements = append([]string{"CREATE TABLE " + name + " (" + columns + primary + ")" + after}, append(more, sweep)...)
 	if column, ok := strings.CutPrefix(c["extra"], "unique with "); ok && !bare {
+		if column == "a copy of expires_at" {
+			column = "expires_copy"
+			of := map[TimeType]string{
+				Millis:    "bigint GENERATED ALWAYS AS (expires_at / 1)",
+				Timestamp: "timestamp GENERATED ALWAYS AS (expires_at AT TIME ZONE 'UTC')",
+				DateTime:  "timestamp GENERATED ALWAYS AS (expires_at + interval '1 s')",
+			}[timeType(expires)]
+			statements = append(statements, "ALTER TABLE "+name+" ADD COLUMN "+column+" "+of+" STORED")
+		}
 		statements = append(statements, "CREATE UNIQUE INDEX "+name+"_with ON "+name+" ("+key+", "+column+")")
 	}
 	if c["extra"] == "unique owner" {
@@ -1299,10 +1308,18 @@ func (k *contractOf[T]) referred() {
 		},
 		"Upsert": func() error { return k.store.Upsert(k.ctx, key, k.v(3)) },
 		"Touch":  func() error { _, err := k.store.Touch(k.ctx, key); return err },
+		"Get":    func() error { _, err := k.store.Get(k.ctx, key); return err }, // adopts it
 	} {
-		tx, err := k.p.admin.BeginTx(k.ctx, nil)
+		var tx *stdsql.Tx
+		var err error
+		if what == "Get" {
+			_, err = k.p.admin.ExecContext(k.ctx, k.d.dialect.bind("UPDATE "+k.p.table+" SET created_at = NULL"+is), split.columns...)
+		}
+		if err == nil {
+			tx, err = k.p.admin.BeginTx(k.ctx, nil)
+		}
 		if err != nil {
-			k.errorf("BeginTx: %v", err)
+			k.errorf("UPDATE, BeginTx: %v", err)
 			return
 		}
 		var own int

@@ -170,9 +170,14 @@ AND (NOT i.indimmediate OR EXISTS (SELECT FROM pg_collation WHERE oid = ANY (i.i
 ORDER BY i.indexrelid, k.place`
 
 // postgresKeyed: PostgreSQL's own rule, by which a deferrable index counts, and one that is not valid yet.
+// In place of a generated column, which changes with them, stand those that it is made of; before version 15
+// it depends on these itself.
 const postgresKeyed = `
-SELECT DISTINCT CASE attgenerated WHEN '' THEN lower(attname) ELSE '' END
-FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY ((indkey::int2[])[0:indnkeyatts - 1])
+SELECT DISTINCT lower(f.attname)
+FROM pg_index JOIN pg_attribute a ON a.attrelid = indrelid AND a.attnum = ANY ((indkey::int2[])[0:indnkeyatts - 1])
+JOIN pg_attribute f ON f.attrelid = indrelid AND (f.attnum = a.attnum OR a.attgenerated <> '' AND EXISTS (
+	SELECT FROM pg_depend WHERE refclassid = 'pg_class'::regclass AND refobjid = indrelid AND refobjsubid = f.attnum
+	AND (objid = indrelid AND objsubid = a.attnum OR objid IN (SELECT oid FROM pg_attrdef WHERE adrelid = indrelid AND adnum = a.attnum))))
 WHERE (indrelid = to_regclass($1) OR indrelid IN (SELECT relid FROM pg_partition_tree(to_regclass($1))))
 AND indisunique AND indpred IS NULL AND indexprs IS NULL`
 

@@ -232,6 +232,9 @@ func (t *table) Touch(ctx context.Context, key string, was driver.Meta, life dri
 	}
 	if life.CreatedAt != was.CreatedAt || was.ExpiresAt == 0 || life.ExpiresAt < was.ExpiresAt {
 		statement = t.sql.touch
+		if keyed := t.keyed.Load(); life.CreatedAt != was.CreatedAt && keyed != nil && *keyed {
+			statement = t.sql.touchBy
+		}
 		args = t.lifeArgs(life)
 	}
 	args = append(append(args, k.columns...), is(was)...)
