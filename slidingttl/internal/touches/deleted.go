@@ -74,6 +74,9 @@ func (t *Touches) deletedSince(a *Access) *deletion {
 // DeletedSince reports whether key's record may have been deleted since the memo's clock was since, and whether for
 // good.
 func (t *Touches) DeletedSince(key string, since uint64) (maybe, gone bool) {
+	if t.Memo.Clock() == since {
+		return false, false // not even another key's
+	}
 	t.lock()
 	defer t.unlock()
 	d := t.deletedSince(&Access{Key: key, Since: since})
