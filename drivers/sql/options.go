@@ -174,14 +174,20 @@ func (o *Options[T]) texts() []bool {
 	if o.Row.Fields == nil {
 		return []bool{true}
 	}
-	var are []bool
-	for _, field := range o.Row.Fields(new(T)) {
-		is := reflect.TypeOf(field)
-		for is.Kind() == reflect.Pointer {
+	fields := o.Row.Fields(new(T))
+	are := make([]bool, len(fields))
+	for i, field := range fields {
+		is := reflect.TypeOf(field) // nil: a field without a type
+		for is != nil && is.Kind() == reflect.Pointer {
 			is = is.Elem()
 		}
-		own := reflect.PointerTo(is).Implements(reflect.TypeFor[sqldriver.Valuer]())
-		are = append(are, is.Kind() == reflect.String && !own || is == reflect.TypeFor[stdsql.NullString]() || is == reflect.TypeFor[stdsql.Null[string]]())
+		switch {
+		case is == nil:
+		case is == reflect.TypeFor[stdsql.NullString](), is == reflect.TypeFor[stdsql.Null[string]]():
+			are[i] = true
+		default:
+			are[i] = is.Kind() == reflect.String && !reflect.PointerTo(is).Implements(reflect.TypeFor[sqldriver.Valuer]())
+		}
 	}
 	return are
 }
