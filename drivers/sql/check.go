@@ -318,7 +318,7 @@ func (t *table) checkStatements(ctx context.Context) error {
 
 func (t *table) unplanned(ctx context.Context, err error) error {
 	switch t.dialect.verdict(err) {
-	case unknown, collided, unsent, timedOut:
+	case unknown, collided, unsent, tooSlow, timedOut:
 		return t.failed(ctx, err)
 	}
 	return &driver.InvalidError{Field: "table " + t.name, Value: "refused", Rule: "must take the driver's statements, from this user", Err: err}

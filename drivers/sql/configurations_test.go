@@ -1200,15 +1200,21 @@ func (k *contractOf[T]) snapshot() {
 	}
 }
 
+// expire makes a record expire after keep, and returns when.
+func (k *contractOf[T]) expire(key string, keep time.Duration) (until driver.Instant, err error) {
+	was, err := k.d.Get(k.ctx, key)
+	if err != nil {
+		return 0, err
+	}
+	now := driver.Floor(k.d.Now())
+	_, err = k.d.Touch(k.ctx, key, was.Meta, driver.Life{CreatedAt: was.CreatedAt, ExpiresAt: now.Add(keep)}, now)
+	return now.Add(keep), err
+}
+
 // outdated returns a transaction in whose snapshot a record is dead by now that another has touched since.
 func (k *contractOf[T]) outdated(key string) *stdsql.Tx {
 	for keep := 50 * time.Millisecond; ; keep *= 2 {
-		was, err := k.d.Get(k.ctx, key)
-		now := driver.Floor(k.d.Now())
-		until := now.Add(keep)
-		if err == nil {
-			_, err = k.d.Touch(k.ctx, key, was.Meta, driver.Life{CreatedAt: was.CreatedAt, ExpiresAt: until}, now)
-		}
+		until, err := k.expire(key, keep)
 		if errors.Is(err, driver.ErrConflict) { // the time was over before it landed
 			continue
 		}
@@ -1250,12 +1256,7 @@ func (k *contractOf[T]) dying() {
 		if !k.bear("Upsert", k.store.Upsert(k.ctx, key, k.v(1))) {
 			return
 		}
-		was, err := k.d.Get(k.ctx, key)
-		now := driver.Floor(k.d.Now())
-		until := now.Add(800 * time.Millisecond)
-		if err == nil {
-			_, err = k.d.Touch(k.ctx, key, was.Meta, driver.Life{CreatedAt: was.CreatedAt, ExpiresAt: until}, now)
-		}
+		until, err := k.expire(key, 800*time.Millisecond)
 		if errors.Is(err, driver.ErrConflict) { // the time was over before it landed
 			continue
 		}

@@ -102,6 +102,8 @@ func (mysql) verdict(err error) verdict {
 		return collided
 	case 1205: // innodb_rollback_on_timeout
 		return timedOut
+	case 1317, 1969, 3024: // interrupted; max_statement_time, max_execution_time
+		return tooSlow
 	case 1062:
 		return duplicate
 	case 1053, 1180, 1927, 3169, 1079: // shutdown, error during COMMIT, connection or session killed

@@ -4,15 +4,11 @@ import (
 	"cmp"
 	"context"
 	stdsql "database/sql"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-
-	gomysql "github.com/go-sql-driver/mysql"
 )
 
 // heldRows are rows that can be neither deleted nor given a new sweep_at. A sweeper skips them for
@@ -70,23 +66,13 @@ func (k rowKey) incomplete() bool { return slices.Contains(k.columns, nil) }
 // whole statement.
 func (t *table) refusesRow(err error) bool {
 	v := t.dialect.verdict(err)
-	var server interface{ SQLState() string }
-	own := v == refused && errors.As(err, &server) && !strings.Contains(serverClasses, server.SQLState()[:2])
-	return err == errKept || v == impossible || v == duplicate || own
+	return err == errKept || v == impossible || v == duplicate
 }
 
-// serverClasses are PostgreSQL's classes of SQLSTATE but PL/pgSQL's. The others are triggers' own.
-const serverClasses = "00 01 02 03 08 09 0A 0B 0F 0L 0P 0Z 10 20 21 22 23 24 25 26 27 28 2B 2D 2F 34 38 39 3B 3D 3F 40 42 44 53 54 55 57 58 72 F0 HV XX"
-
-// mayRefuseRow reports whether err is about a row if others can be written. A limit on time, or on the
-// wait for a lock, is not.
+// mayRefuseRow reports whether err is about a row if others can be written.
 func (t *table) mayRefuseRow(err error) bool {
 	v := t.dialect.verdict(err)
-	var server interface{ SQLState() string }
-	var number *gomysql.MySQLError
-	limit := errors.As(err, &server) && (strings.HasPrefix(server.SQLState(), "57") || server.SQLState() == "55P03") ||
-		errors.As(err, &number) && (number.Number == 1317 || number.Number == 1969 || number.Number == 3024)
-	return t.refusesRow(err) || err != nil && (v == refused || v == barred) && !limit
+	return t.refusesRow(err) || err != nil && (v == refused || v == barred)
 }
 
 // undone is a refusal that has undone its whole transaction, as of SQLite's RAISE(ROLLBACK), or of a

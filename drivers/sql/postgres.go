@@ -103,6 +103,9 @@ func (postgres) some(key, take string) string {
 	return key + " IN (WITH taken AS MATERIALIZED (" + take + ") SELECT * FROM taken)"
 }
 
+// postgresClasses are the server's classes of SQLSTATE but PL/pgSQL's.
+const postgresClasses = "00 01 02 03 08 09 0A 0B 0F 0L 0P 0Z 10 20 21 22 23 24 25 26 27 28 2B 2D 2F 34 38 39 3B 3D 3F 40 42 44 53 54 55 57 58 72 F0 HV XX"
+
 // verdict uses SQLSTATE, which pgx and lib/pq both report. pgx also reports that a connection was
 // broken before a query was sent.
 func (postgres) verdict(err error) verdict {
@@ -124,7 +127,9 @@ func (postgres) verdict(err error) verdict {
 		return unknown // completion unknown; the server is told to stop, or has crashed; the connection broke
 	case state == "23505":
 		return duplicate
-	case strings.HasPrefix(state, "22"), strings.HasPrefix(state, "23"), state == "54000", state == "P0001": // and a trigger's own error
+	case strings.HasPrefix(state, "57"), state == "55P03": // statement_timeout, lock_timeout
+		return tooSlow
+	case strings.HasPrefix(state, "22"), strings.HasPrefix(state, "23"), state == "54000", !strings.Contains(postgresClasses, state[:2]): // a trigger's own error
 		return impossible
 	case strings.HasPrefix(state, "28"), state == "42501", state == "3D000", state == "3F000", state == "42P01", state == "42703":
 		return barred // wrong credentials; no right; no database, schema, table or column
