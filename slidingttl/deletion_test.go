@@ -85,6 +85,14 @@ func (r *row) saveBriefly(t *testing.T) {
 	_ = r.Upsert(ctx, 1, profile{Name: "ann"})
 }
 
+// bornSince checks that the row's created_at is not before what was at that time.
+func (r *row) bornSince(t *testing.T, at driver.Instant, what string) {
+	t.Helper()
+	if c := r.created(); c < at {
+		t.Errorf("created_at is %v before %s", at.Sub(c), what)
+	}
+}
+
 // close closes the store, and checks that each touch is counted once.
 func (r *row) close(t *testing.T) {
 	t.Helper()
@@ -384,9 +392,7 @@ func TestSaveBehindADeafTouch(t *testing.T) {
 			wantErr(t, err, errDown)
 		}
 		time.Sleep(time.Minute)
-		if c := r.created(); c < reborn {
-			t.Errorf("created_at is %v before the save", reborn.Sub(c))
-		}
+		r.bornSince(t, reborn, "the save")
 		r.close(t)
 	})
 }
@@ -553,9 +559,7 @@ func TestSaveOfWhatIsGone(t *testing.T) {
 				r.touches(func(context.Context) error { return nil })
 				reborn := instant(time.Now())
 				must(t, r.Insert(t.Context(), 1, profile{Name: "bob"}))
-				if c := r.created(); c < reborn {
-					t.Errorf("created_at is %v before the insert", reborn.Sub(c))
-				}
+				r.bornSince(t, reborn, "the insert")
 			} else {
 				r.saveAgain(t, "another process's deletion")
 			}
@@ -783,9 +787,7 @@ func TestDeletionBetweenReadAndWrite(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			ended := instant(time.Now())
 			must(t, errors.Join(end(r), <-saved))
-			if c := r.created(); c < ended {
-				t.Errorf("created_at is %v before the end", ended.Sub(c))
-			}
+			r.bornSince(t, ended, "the end")
 			r.close(t)
 		})
 	}
@@ -822,9 +824,7 @@ func TestTouchThatComesAfterADeletion(t *testing.T) {
 		reborn := instant(time.Now())
 		go func() { second <- r.Upsert(context.Background(), 1, profile{Name: "bob"}) }()
 		must(t, errors.Join(<-first, <-second))
-		if c := r.created(); c < reborn {
-			t.Errorf("created_at is %v before the save", reborn.Sub(c))
-		}
+		r.bornSince(t, reborn, "the save")
 		r.close(t)
 	})
 }
