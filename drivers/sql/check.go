@@ -36,7 +36,13 @@ func (t *table) Check(ctx context.Context, longest time.Duration) error {
 		return slices.ContainsFunc(append([]string{t.created.Name, t.version}, t.values...), func(v string) bool { return strings.ToLower(v) == c })
 	})
 	t.keyed.Store(&keyed)
-	t.rounds.Store(t.json && t.dialect.types().inProcess && t.dialect.keyKind(desc.columns[strings.ToLower(t.values[0])]).form != anyText)
+	if t.dialect.types().inProcess {
+		affinities := make([]affinity, len(t.values))
+		for i, name := range t.values {
+			affinities[i] = sqlite{}.affinity(desc.columns[strings.ToLower(name)])
+		}
+		t.affinities.Store(&affinities)
+	}
 	key := t.checkKey(ctx, desc)
 	if key != nil && !errors.Is(key, driver.ErrInvalid) {
 		return key
@@ -353,7 +359,7 @@ func (t *table) checkTable(d *description) error {
 	column(t.version, t.dialect.integerType, "must be "+types.integer)
 	for i, name := range t.values {
 		column(name, func(is columnType) bool {
-			return t.dialect.holds(is, t.json) && !(t.texts[i] && strings.HasPrefix(is.name, "bytea")) // which would take it for its escapes
+			return t.dialect.holds(is, t.json, t.texts[i])
 		}, "must hold what was written: JSON as "+types.value+", a string as text, bytea with bytea_output=hex, and zero without AUTO_INCREMENT")
 	}
 	key := make([]string, len(t.key.Columns))

@@ -80,7 +80,7 @@ var dimensions = map[string][]dimension{
 		{"layout", []string{"id", "tenant number and id", "tenant digits and id"}, []string{"tenant text and id"}},
 		{"created", []string{"INTEGER", "TEXT", "DATETIME"}, []string{"REAL", "BLOB"}},
 		{"expires", []string{"INTEGER", "BIGINT", "TIMESTAMP"}, []string{"NUMERIC"}},
-		{"value", []string{"TEXT", "JSON", "BLOB"}, []string{"INTEGER", "DOUBLE"}},
+		{"value", []string{"TEXT", "JSON", "BLOB"}, []string{"INTEGER", "DOUBLE", "STRING", "DATE"}},
 		values,
 		{"isolation", []string{"default"}, nil},
 		{"rights", []string{"owner"}, []string{"query_only"}},
@@ -400,8 +400,8 @@ func (c configuration) tables(db, name string) (statements []string) {
 	switch c["T"] {
 	case "columns":
 		owner := "owner " + text
-		if c["value"] == "bytea" {
-			owner = "owner bytea"
+		if c["value"] == "bytea" || db == "sqlite" {
+			owner = "owner " + c["value"]
 		}
 		if c["extra"] == "unique owner, by rollback" {
 			owner += " UNIQUE ON CONFLICT ROLLBACK"
@@ -633,7 +633,11 @@ func (y *yard) try(t *testing.T, c configuration) judgement {
 		return tryType(t, y, p, c, func(o *Options[shop]) {
 			o.Row = Row[shop]{Columns: []string{"owner", "n", "data"}, Fields: func(s *shop) []any { return []any{&s.Owner, &s.N, &s.Data} }}
 		}, func(i int) shop {
-			return shop{fmt.Sprint("\u00fc\U0001f600 C:\\new", i), int64(i), sealed([]byte{0, byte(i), '\\', 255})}
+			owner := fmt.Sprint("\u00fc\U0001f600 C:\\new", i)
+			if i >= 20 && i < 40 { // of those that keys alone writes: not every column leaves it as it is
+				owner = fmt.Sprint("0", i)
+			}
+			return shop{owner, int64(i), sealed([]byte{0, byte(i), '\\', 255})}
 		})
 	case "life only":
 		return tryType(t, y, p, c, func(o *Options[session]) { o.LifeOnly = true }, func(int) session { return session{} })

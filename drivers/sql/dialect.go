@@ -63,7 +63,7 @@ type dialect interface {
 	settings(ctx context.Context, db *stdsql.DB, times []TimeType) error
 	fits(t TimeType, column columnType) bool
 	integerType(column columnType) bool
-	holds(column columnType, json bool) bool // a value, or a part of one
+	holds(column columnType, json, text bool) bool // a value, or a part of one; JSON is a text
 	keyKind(column columnType) keyKind
 	arguments(statement string) int
 	types() traits

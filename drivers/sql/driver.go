@@ -105,9 +105,9 @@ type table struct {
 	schema, name string
 	sql          statements
 	clock        kit.ServerClock
-	kinds        atomic.Pointer[[]keyKind] // of the key's columns; nil: not checked
-	keyed        atomic.Pointer[bool]      // whether a change of the value is locked like one of a key; nil: not checked
-	rounds       atomic.Bool               // Check found that the value's column takes a text of a number for the number
+	kinds        atomic.Pointer[[]keyKind]  // of the key's columns; nil: not checked
+	keyed        atomic.Pointer[bool]       // whether a change of the value is locked like one of a key; nil: not checked
+	affinities   atomic.Pointer[[]affinity] // of the value's columns in SQLite; nil: not checked
 }
 
 func newTable(db *stdsql.DB, on client.Pool, d dialect, schema, name string, l layout) *table {

@@ -374,12 +374,13 @@ func postgresFraction(c columnType) bool { return c.digits < 0 || c.digits >= 3 
 
 func (postgres) integerType(c columnType) bool { return c.name == "bigint" }
 
-// holds: without bytea_output=hex, pgx reads no bytes as text, and a JSON object has others.
-func (postgres) holds(c columnType, json bool) bool {
+// holds: bytea takes a text for its escapes; without bytea_output=hex, pgx reads no bytes as text, and a JSON object
+// has others.
+func (postgres) holds(c columnType, json, text bool) bool {
 	if json {
 		return slices.Contains([]string{"jsonb", "json", "text", "citext"}, c.name) || strings.HasPrefix(c.name, "character")
 	}
-	return c.name != postgresEscaped
+	return c.name != postgresEscaped && !(text && c.name == "bytea")
 }
 
 const postgresEscaped = "bytea, bytea_output=escape"

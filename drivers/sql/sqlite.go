@@ -6,6 +6,7 @@ import (
 	stdsql "database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -125,10 +126,21 @@ func (s sqlite) fits(t TimeType, c columnType) bool {
 	return !s.integerType(c) && !strings.Contains(c.name, "real") && !strings.Contains(c.name, "blob")
 }
 
-// holds: a STRICT table refuses a text for another type, and REAL takes a number's text for the number.
-func (sqlite) holds(c columnType, json bool) bool {
+// holds: a STRICT table refuses a text for another type, REAL takes a number's text for the number, and the client
+// spells a date in another way.
+func (s sqlite) holds(c columnType, _, text bool) bool {
+	return !text || s.affinity(c) != asFloating && !strings.HasPrefix(c.name, "strict ") && !slices.Contains([]string{"date", "datetime", "timestamp"}, c.name)
+}
+
+func (s sqlite) affinity(c columnType) affinity {
 	is := func(part string) bool { return strings.Contains(c.name, part) }
-	return !json || !is("strict ") && !is("real") && !is("floa") && !is("doub")
+	switch {
+	case c.name == "strict blob", s.keyKind(c).form == anyText:
+		return asGiven
+	case !is("int") && (is("real") || is("floa") || is("doub")):
+		return asFloating
+	}
+	return asNumber
 }
 
 // integerType: in SQLite any type with INT in its name is an integer type.

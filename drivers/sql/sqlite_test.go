@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -119,6 +122,74 @@ func TestNumbers(t *testing.T) {
 			if refused[v] {
 				t.Errorf("%s: %s is refused", kind, v)
 			}
+		}
+	}
+}
+
+// TestFields: a column of Row refuses what it would change, or what JSON has no form for, and is read as it was
+// written otherwise, whatever its affinity.
+func TestFields(t *testing.T) {
+	type row struct {
+		S *string
+		N *int64
+		F *float64
+	}
+	rows := []row{{}}
+	for _, s := range []string{"", "x", "007", "7", "1.50", "1.5", ".5", "5.", "+49", "-0", " 5 ", "\v5", "1e5", "5\x00", "a\x00b", "0x10", "inf", "1e", "10.0.0.1", "2020-01-01", "2020-01-01T00:00:00Z", "12:30", "\xff", "\u00fc"} {
+		rows = append(rows, row{S: &s})
+	}
+	for _, n := range []int64{0, -1, 7, 999999, 1000000, 1<<53 + 1, math.MaxInt64, math.MinInt64} {
+		rows = append(rows, row{N: &n})
+	}
+	for _, f := range []float64{0, -1, 1.5, 1e6, 1e22, 5e-324, 123456789.123456789, 1 << 60, math.NaN(), math.Inf(1), math.Inf(-1)} {
+		rows = append(rows, row{F: &f})
+	}
+	db := sqltest.DB(t, sqltest.SQLite)
+	for i, c := range []struct {
+		kind    string
+		texts   bool // may be held by it
+		refused int
+	}{
+		{"TEXT", true, 4}, {"", true, 4}, {"BLOB", true, 4}, {"STRING", true, 14}, {"NUMERIC", true, 14}, {"INTEGER", true, 14}, {"JSON", true, 14},
+		{"DATE", false, 4}, {"DATETIME", false, 4}, {"REAL", false, 8}, {"DOUBLE", false, 8},
+	} {
+		name := fmt.Sprint("fields", i)
+		d, err := New(db, SQLite, name, &Options[row]{Row: Row[row]{Columns: []string{"s", "n", "f"}, Fields: func(r *row) []any { return []any{&r.S, &r.N, &r.F} }}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts := []string{c.kind, "TEXT"}
+		if c.texts {
+			slices.Reverse(texts) // the rows are written to the last
+		}
+		for _, text := range texts {
+			mustExec(t, db, SQLite, "DROP TABLE IF EXISTS "+name)
+			mustExec(t, db, SQLite, fmt.Sprintf("CREATE TABLE %s (id TEXT NOT NULL PRIMARY KEY, s %s, n %s, f %[3]s)", name, text, c.kind))
+			if err := errors.Join(d.EnsureTable(t.Context()), d.Check(t.Context(), time.Hour)); (err == nil) != (c.texts || text == "TEXT") {
+				t.Errorf("Check of a text in a column of %q: %v", text, err)
+			}
+		}
+		refused := 0
+		for i, v := range rows {
+			want, _ := json.Marshal(v)
+			key := fmt.Sprint(i)
+			if _, err := d.Insert(t.Context(), key, v, lasting(time.Hour), base); errors.Is(err, driver.ErrInvalid) {
+				refused++
+				continue
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if e := d.mustGet(t, key); !reflect.DeepEqual(e.Value, v) {
+				got, _ := json.Marshal(e.Value)
+				t.Errorf("%s: %s is read as %s", c.kind, want, got)
+			}
+			var all map[string]any
+			if raw, err := d.Raw(t.Context(), key); err != nil || !utf8.Valid(raw.Value) || json.Unmarshal(raw.Value, &all) != nil {
+				t.Errorf("%s: %s is in the table as %q, %v", c.kind, want, raw.Value, err)
+			}
+		}
+		if refused != c.refused {
+			t.Errorf("%s: %d of %d rows are refused; want %d", c.kind, refused, len(rows), c.refused)
 		}
 	}
 }

@@ -1,11 +1,14 @@
 package sql
 
 import (
+	sqldriver "database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -30,18 +33,55 @@ func (c *codec[T]) encode(v T) ([]any, error) {
 	return []any{string(text)}, nil // some databases take a []byte as binary data
 }
 
-// unrounded refuses a JSON text that a column of SQLite's numeric affinity, such as JSON, would change: a number
-// that would be read in another spelling, or as another number.
-func unrounded(text string) error {
-	if c := text[0]; c != '-' && (c < '0' || c > '9') {
-		return nil
+// affinity is what a column of SQLite takes a value for.
+type affinity int
+
+const (
+	asGiven    affinity = iota // the value itself, as far as is known
+	asNumber                   // the text of a number for the number
+	asFloating                 // a whole number too for one in floating point
+)
+
+// numeral is a text that SQLite takes for a number.
+var numeral = regexp.MustCompile(`^[\t-\r ]*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[\t-\r ]*(\x00|$)`)
+
+// keeps reports whether a column has what it was given: the same number in the same spelling. Nor is there a form in
+// JSON for texts that are not UTF-8 and numbers that are not finite.
+func (a affinity) keeps(v any) bool {
+	text := ""
+	switch v := v.(type) {
+	case float64:
+		return v-v == 0
+	case int64:
+		text = strconv.FormatInt(v, 10)
+	case string:
+		text = v
+	}
+	if a == asGiven || !numeral.MatchString(text) {
+		return utf8.ValidString(text)
 	}
 	n, _ := strconv.ParseInt(text, 10, 64)
 	f, _ := strconv.ParseFloat(text, 64)
-	if strconv.FormatInt(n, 10) == text || len(text) <= 15 && f != 0 && !strings.Contains(text, "e") && strconv.FormatFloat(f, 'g', -1, 64) == text {
-		return nil
+	return a == asNumber && strconv.FormatInt(n, 10) == text ||
+		len(text) <= 15 && text != "-0" && !strings.Contains(text, "e") && strconv.FormatFloat(f, 'g', -1, 64) == text
+}
+
+// kept converts the arguments of a value as database/sql does, and refuses one that SQLite would change.
+func (t *table) kept(values []any) error {
+	for i, arg := range values {
+		v, err := sqldriver.DefaultParameterConverter.ConvertValue(arg)
+		if err != nil {
+			continue // database/sql says why
+		}
+		var of affinity
+		if known := t.affinities.Load(); known != nil {
+			of = (*known)[i]
+		}
+		if values[i] = v; !of.keeps(v) {
+			return &driver.InvalidError{Field: fmt.Sprintf("column %q", t.values[i]), Value: fmt.Sprintf("a %T", v), Rule: "must be one that the column leaves as it is (TEXT holds every number), finite and of valid UTF-8"}
+		}
 	}
-	return &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a number of %d characters", len(text)), Rule: "must be one that its column's type leaves as it is: a TEXT column holds it"}
+	return nil
 }
 
 // scanned is the destination of a value's Scan.

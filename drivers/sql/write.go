@@ -112,8 +112,8 @@ func (d *Driver[T]) record(key string, v T) (k rowKey, values []any, err error) 
 	if k, err = d.rowOf(key, d.maxKey); err == nil {
 		values, err = d.codec.encode(v)
 	}
-	if err == nil && d.rounds.Load() {
-		err = unrounded(values[0].(string))
+	if err == nil && d.turn != nil { // SQLite
+		err = d.kept(values)
 	}
 	return k, values, err
 }
