@@ -59,7 +59,7 @@ var dimensions = map[string][]dimension{
 		{"guards", []string{"none", "error", "state", "table"}, nil},
 	},
 	"mariadb": {
-		{"access", []string{"direct", "interpolateParams=true", "clientFoundRows=true", "parseTime=true&loc=Local", "collation=utf8mb4_bin", "innodb_snapshot_isolation=ON"}, []string{"sql_mode=''", "autocommit=0", "time_zone='%2B02:00'", "charset=latin1", "completion_type=CHAIN", "completion_type=2", "character_set_client=latin1", "character_set_connection=latin1", "sql_select_limit=40"}},
+		{"access", []string{"direct", "interpolateParams=true", "clientFoundRows=true", "parseTime=true&loc=Local", "collation=utf8mb4_bin", "collation_connection=utf8mb4_unicode_nopad_ci", "div_precision_increment=0", "innodb_snapshot_isolation=ON"}, []string{"sql_mode=''", "sql_mode='STRICT_TRANS_TABLES,EMPTY_STRING_IS_NULL'", "autocommit=0", "time_zone='%2B02:00'", "charset=latin1", "completion_type=CHAIN", "completion_type=2", "character_set_client=latin1", "character_set_connection=latin1", "sql_select_limit=40"}},
 		{"key", []string{"VARBINARY(255)", "VARCHAR(255) COLLATE utf8mb4_nopad_bin", "VARBINARY(40)", "VARCHAR(60) COLLATE utf8mb4_nopad_bin"}, []string{"UUID", "BINARY(60)", "VARCHAR(191)", "VARCHAR(191) COLLATE utf8mb4_bin", "CHAR(60) COLLATE utf8mb4_nopad_bin", "VARCHAR(200) CHARACTER SET latin1 COLLATE latin1_nopad_bin", "BIGINT", "BIGINT ZEROFILL", "INET4", "INET6", "BIT(40)", "DATE"}},
 		{"layout", []string{"id", "tenant number and id", "tenant digits and id"}, []string{"tenant text and id", "counted tenant and id"}},
 		{"created", []string{"BIGINT", "TIMESTAMP(3) NULL", "DATETIME(3)", "DATETIME(6)"}, []string{"DATETIME", "INT", "BIGINT UNSIGNED", "TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)"}},

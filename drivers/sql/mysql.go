@@ -32,7 +32,7 @@ func (mysql) millis(t TimeType, column string) string {
 func (mysql) written(t TimeType, argument string) string {
 	switch t {
 	case Timestamp:
-		return "FROM_UNIXTIME((" + argument + ") / 1000)"
+		return "FROM_UNIXTIME((" + argument + ") * 0.001)" // a quotient has as many digits as div_precision_increment says
 	case DateTime:
 		return "TIMESTAMPADD(MICROSECOND, (" + argument + ") * 1000, CAST('1970-01-01' AS DATETIME(6)))"
 	}
@@ -123,27 +123,28 @@ func (mysql) verdict(err error) verdict {
 const mysqlColumns = `
 SELECT COLUMN_NAME, CONCAT(COLUMN_TYPE, IF(CHARACTER_SET_NAME IN ('utf8mb4', 'binary'), '', COALESCE(CONCAT(' character set ', CHARACTER_SET_NAME), '')), IF(EXTRA LIKE '%auto_increment%' AND NOT FIND_IN_SET('NO_AUTO_VALUE_ON_ZERO', @@sql_mode), ' auto_increment', '')), COALESCE(DATETIME_PRECISION, 0), EXTRA LIKE '%on update%' OR EXTRA LIKE '% GENERATED%'
 FROM information_schema.COLUMNS
-WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?`
+WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ?`
 
 const mysqlIndexes = `
 SELECT INDEX_NAME, NON_UNIQUE = 0 AND SUB_PART IS NULL AND INDEX_TYPE = 'BTREE', COALESCE(COLUMN_NAME, '')
 FROM information_schema.STATISTICS
-WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ? /*M!100600 AND IGNORED = 'NO' *//*!80000 AND IS_VISIBLE = 'YES' */
+WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ? /*M!100600 AND IGNORED = 'NO' *//*!80000 AND IS_VISIBLE = 'YES' */
 ORDER BY INDEX_NAME, SEQ_IN_INDEX`
 
 const mysqlTriggers = `
 SELECT TRIGGER_NAME FROM information_schema.TRIGGERS
-WHERE EVENT_OBJECT_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND EVENT_OBJECT_TABLE = ? AND COLLATION_CONNECTION LIKE 'utf8mb4%'`
+WHERE EVENT_OBJECT_SCHEMA = COALESCE(?, DATABASE()) AND EVENT_OBJECT_TABLE = ? AND COLLATION_CONNECTION LIKE 'utf8mb4%'`
 
 const mysqlKind = `
 SELECT COALESCE(MAX(CONCAT('of engine ', t.ENGINE)), '')
 FROM information_schema.TABLES t JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
-WHERE t.TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND t.TABLE_NAME = ? AND e.TRANSACTIONS <> 'YES'`
+WHERE t.TABLE_SCHEMA = COALESCE(?, DATABASE()) AND t.TABLE_NAME = ? AND e.TRANSACTIONS <> 'YES'`
 
 func (m mysql) describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error) {
-	d, err := describe(ctx, db, mysqlColumns, mysqlIndexes, mysqlTriggers, schema, table)
+	in := stdsql.NullString{String: schema, Valid: schema != ""} // NULLIF would compare texts of two collations
+	d, err := describe(ctx, db, mysqlColumns, mysqlIndexes, mysqlTriggers, in, table)
 	if err == nil && len(d.columns) > 0 {
-		err = db.QueryRowContext(ctx, mysqlKind, schema, table).Scan(&d.wrong)
+		err = db.QueryRowContext(ctx, mysqlKind, in, table).Scan(&d.wrong)
 	}
 	if err == nil && len(d.enabled) > 0 { // else it may be a view
 		// REFERENTIAL_CONSTRAINTS shows only references to tables that this user has rights on.
@@ -183,6 +184,7 @@ func (mysql) settings(ctx context.Context, db *stdsql.DB, times []TimeType) erro
 	r.when(isolation == "READ-UNCOMMITTED", "isolation", isolation, "must be READ COMMITTED or higher: otherwise reads return values that may be rolled back")
 	r.when(!strings.Contains(mode, "STRICT_TRANS_TABLES") && !strings.Contains(mode, "STRICT_ALL_TABLES"), "sql_mode", mode,
 		"must have STRICT_TRANS_TABLES: otherwise a key that is too long is cut, and equals another key")
+	r.when(strings.Contains(mode, "EMPTY_STRING_IS_NULL"), "sql_mode", mode, "must not have EMPTY_STRING_IS_NULL: empty texts would become NULL")
 	r.when(logged != 0, "binlog_format", "STATEMENT", "must be ROW or MIXED: the driver's statements read the time")
 	r.when(stands, "SYSDATE", "NOW", "must be the current time within a statement: sysdate-is-now must be off")
 	r.when(slices.Contains(times, DateTime) && offset != 0, "time_zone", fmt.Sprintf("%+d s off UTC", offset),
