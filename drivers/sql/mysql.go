@@ -92,6 +92,9 @@ func (mysql) take(columns, _, from string) string {
 // some: a DELETE reads the whole table for it, and one with a LIMIT waits for locks.
 func (mysql) some(string, string) string { return "" }
 
+// mysqlClasses are the server's classes of SQLSTATE.
+const mysqlClasses = "00 01 02 08 0A 0K 0L 0P 0Z 20 21 22 23 24 25 27 28 2F 35 3D 40 42 44 70 HV HW HY HZ OP XA"
+
 func (mysql) verdict(err error) verdict {
 	var server *gomysql.MySQLError
 	if !errors.As(err, &server) {
@@ -113,8 +116,10 @@ func (mysql) verdict(err error) verdict {
 	case 1044, 1045, 1698, 3118, 4151, 1142, 1143, 1227, 1049, 1146, 1054:
 		return barred // wrong credentials, or a locked account; no right; no database, table or column
 	}
-	// A trigger's own error, by a number of its own; a value too long, which has three numbers.
-	if server.SQLState == [5]byte([]byte("45000")) || strings.Contains(server.Message, "max_allowed_packet") {
+	// A trigger's own error, by a number of its own; a value too long, which has three numbers. What is refused before a
+	// connection stands may have no state.
+	own := server.SQLState[0] != 0 && !strings.Contains(mysqlClasses, string(server.SQLState[:2]))
+	if own || strings.Contains(server.Message, "max_allowed_packet") {
 		return impossible
 	}
 	return refused

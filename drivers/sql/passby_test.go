@@ -356,17 +356,30 @@ func TestSweepEndsByBury(t *testing.T) {
 
 // TestSweepPassesByOwnState: a SQLSTATE of a trigger's own is about the row, also if all due rows have it.
 func TestSweepPassesByOwnState(t *testing.T) {
-	db := sqltest.DB(t, sqltest.PostgreSQL)
-	for _, state := range []string{"99001", "5X001", "AB001", "LH001", "P0001"} {
-		d := open[session](t, db, PostgreSQL, nil)
-		for range 2 {
-			mustExec(t, db, PostgreSQL, "INSERT INTO "+d.quoted()+" (id, value, created_at, expires_at) VALUES (gen_random_uuid(), '{}', 1, 1)")
-		}
-		mustExec(t, db, PostgreSQL, "CREATE FUNCTION "+d.name+"_own() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'held' USING ERRCODE = '"+state+"'; END $$; CREATE TRIGGER own BEFORE DELETE ON "+d.name+" FOR EACH ROW EXECUTE FUNCTION "+d.name+"_own()")
-		s := d.mustSweeper(t, SweepOptions{})
-		if err, got := s.Sweep(t.Context()), s.Stats(); err != nil || got != (SweepStats{Skipped: 2}) {
-			t.Errorf("%s: %v, %+v; want two rows to be skipped", state, err, got)
-		}
+	for name, create := range map[string]string{
+		"postgres": "CREATE OR REPLACE FUNCTION own() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'held' USING ERRCODE = '%[3]s'; END $$; CREATE TRIGGER own BEFORE %[1]s ON %[2]s FOR EACH ROW EXECUTE FUNCTION own()",
+		"mariadb":  "CREATE TRIGGER own_%[2]s BEFORE %[1]s ON %[2]s FOR EACH ROW SIGNAL SQLSTATE '%[3]s' SET MYSQL_ERRNO = 5001",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dialect := databases[name].dialect
+			db := sqltest.DB(t, databases[name].server)
+			for _, state := range []string{"99001", "5X001", "AB001", "LH001", "P0001", "45000"} {
+				d := open[session](t, db, dialect, nil)
+				for i := range 2 {
+					mustExec(t, db, dialect, "INSERT INTO "+d.quoted()+" (id, value, created_at, expires_at) VALUES (?, '{}', 1, 1)", fmt.Sprint("dead", i))
+				}
+				mustExec(t, db, dialect, fmt.Sprintf(create, "DELETE", d.name, state))
+				s := d.mustSweeper(t, SweepOptions{})
+				if err, got := s.Sweep(t.Context()), s.Stats(); err != nil || got != (SweepStats{Skipped: 2}) {
+					t.Errorf("%s: %v, %+v; want two rows to be skipped", state, err, got)
+				}
+				d = open[session](t, db, dialect, nil)
+				mustExec(t, db, dialect, fmt.Sprintf(create, "INSERT", d.name, state))
+				if _, err := d.Insert(t.Context(), "k", session{}, lasting(time.Hour), base); !errors.Is(err, driver.ErrInvalid) {
+					t.Errorf("%s: Insert: %v; want %v", state, err, driver.ErrInvalid)
+				}
+			}
+		})
 	}
 }
 
