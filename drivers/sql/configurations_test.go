@@ -75,7 +75,7 @@ var dimensions = map[string][]dimension{
 		{"guards", []string{"none", "error", "number", "table"}, nil},
 	},
 	"sqlite": {
-		{"access", []string{"wal", "wal full", "wal, one connection", "memory, one connection", "wal, immediate"}, []string{"memory", "shared memory", "delete", "impatient", "exclusive", "utf16"}},
+		{"access", []string{"wal", "wal full", "wal, one connection", "memory, one connection", "wal, immediate", "wal, foreign keys"}, []string{"memory", "shared memory", "delete", "impatient", "exclusive", "utf16"}},
 		{"key", []string{"TEXT", "TEXT COLLATE BINARY", "VARCHAR(40)", "BLOB"}, []string{"TEXT COLLATE NOCASE", "TEXT COLLATE RTRIM", "INTEGER", "NUMERIC", "REAL", "STRING"}},
 		{"layout", []string{"id", "tenant number and id", "tenant digits and id"}, []string{"tenant text and id"}},
 		{"created", []string{"INTEGER", "TEXT", "DATETIME"}, []string{"REAL", "BLOB"}},
@@ -88,7 +88,7 @@ var dimensions = map[string][]dimension{
 		{"extra", []string{"none", "unique owner", "unique owner, by rollback"}, nil},
 		{"made", []string{"whole", "by Schema"}, nil},
 		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by another table's trigger"}},
-		{"guards", []string{"none", "ABORT", "ROLLBACK", "FAIL", "table"}, nil},
+		{"guards", []string{"none", "ABORT", "ROLLBACK", "FAIL", "reference", "table"}, nil},
 	},
 }
 
@@ -97,6 +97,8 @@ func possible(db string, c configuration) bool {
 	bounced := strings.HasPrefix(c["access"], "bounced")
 	switch {
 	case c["made"] != "" && c["made"] != "whole" && c.suspect(db) != "": // Schema's columns are sound
+		return false
+	case c["guards"] == "reference" && c["access"] != "wal, foreign keys":
 		return false
 	case bounced && (c["isolation"] != "read committed" || c["rights"] != "owner"): // pgbouncer logs in as one user
 		return false
@@ -315,6 +317,7 @@ func (y *yard) open(t *testing.T, c configuration) *place {
 		dsn := map[string]string{
 			"wal full":               "file:" + file + "?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)",
 			"wal, immediate":         sqltest.SQLiteDSN(file) + "&_txlock=immediate",
+			"wal, foreign keys":      sqltest.SQLiteDSN(file) + "&_pragma=foreign_keys(1)",
 			"memory":                 ":memory:",
 			"memory, one connection": ":memory:",
 			"shared memory":          "file:shared" + user + "?mode=memory&cache=shared",
@@ -1655,6 +1658,7 @@ func (k *contractOf[T]) walks(sound []string) {
 func (k *contractOf[T]) guard() {
 	how, of, is := k.c["guards"], k.d.quoted(), "OLD.id = 'guarded'"
 	own := map[string]string{"state": " USING ERRCODE = '99001'", "number": " SET MYSQL_ERRNO = 30001"}[how]
+	keys := strings.Join(k.d.keyColumns(), ", ")
 	statements := map[string][]string{
 		"postgres": {
 			"CREATE FUNCTION " + k.p.table + "_guard() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'guarded'" + own + "; END $$",
@@ -1663,6 +1667,13 @@ func (k *contractOf[T]) guard() {
 		"mariadb": {"CREATE TRIGGER " + k.p.table + "_guard BEFORE DELETE ON " + of + " FOR EACH ROW IF " + is + " THEN SIGNAL SQLSTATE '45000'" + own + "; END IF"},
 		"sqlite":  {"CREATE TRIGGER guard BEFORE DELETE ON " + of + " WHEN " + is + " BEGIN SELECT RAISE(" + how + ", 'guarded'); END"},
 	}[k.y.name]
+	if how == "reference" { // and another, which SQLite takes and cannot check
+		statements = []string{
+			"CREATE TABLE orders (" + keys + ", FOREIGN KEY (" + keys + ") REFERENCES " + of + " (" + keys + ") DEFERRABLE INITIALLY DEFERRED)",
+			"INSERT INTO orders SELECT " + keys + " FROM " + of + " WHERE id = 'guarded'",
+			"CREATE TABLE tenants (id)", "CREATE TABLE users (tenant REFERENCES tenants (id))",
+		}
+	}
 	for _, s := range statements {
 		if _, err := k.p.admin.ExecContext(k.ctx, s); err != nil {
 			k.errorf("%s: %v", s, err)

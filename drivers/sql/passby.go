@@ -94,21 +94,7 @@ func (t *table) back(ctx context.Context, tx *stdsql.Tx, to string, refusal erro
 // COMMIT with work of Bury's, it returns the refusal, unless the row's deletion by itself breaks a reference.
 func (s *Sweeper) passAlone(ctx context.Context, row []rowKey, refusal error, buried bool) (b swept, err error) {
 	if buried {
-		var before, after int
-		_, err := s.transaction(ctx, 1, func(ctx context.Context, tx *stdsql.Tx, _ int) (none swept, err error) { // is rolled back
-			count := func(n *int) error {
-				check := "PRAGMA " + qualified(s.table.dialect, cmp.Or(s.table.schema, "main"), "foreign_key_check")
-				return each(ctx, tx, check, nil, func(func(...any) error) error { *n++; return nil })
-			}
-			if err = count(&before); err == nil {
-				_, err = tx.ExecContext(ctx, "SAVEPOINT part")
-			}
-			if err == nil {
-				_, err = s.table.sweepRows(ctx, tx, s.writes(taken{dead: row})[2])
-			}
-			return none, cmp.Or(err, count(&after))
-		})
-		if err != nil || after <= before {
+		if broken, err := s.breaks(ctx, row); err != nil || !broken {
 			return b, cmp.Or(err, refusal)
 		}
 	}
@@ -124,6 +110,52 @@ func (s *Sweeper) passAlone(ctx context.Context, row []rowKey, refusal error, bu
 		return b, refusal
 	}
 	return swept{skipped: 1 - known, refused: refusal}, nil
+}
+
+// breaks reports whether the row's deletion breaks a reference in SQLite. It is rolled back.
+func (s *Sweeper) breaks(ctx context.Context, row []rowKey) (broken bool, err error) {
+	_, err = s.transaction(ctx, 1, func(ctx context.Context, tx *stdsql.Tx, _ int) (none swept, err error) {
+		before, err := s.table.broken(ctx, tx)
+		if err == nil {
+			_, err = tx.ExecContext(ctx, "SAVEPOINT part")
+		}
+		if err == nil {
+			_, err = s.table.sweepRows(ctx, tx, s.writes(taken{dead: row})[2])
+		}
+		if err != nil {
+			return none, err
+		}
+		after, err := s.table.broken(ctx, tx)
+		for reference, n := range after {
+			broken = broken || n > before[reference]
+		}
+		return none, err
+	})
+	return broken, err
+}
+
+// broken counts the references in SQLite's file that are broken, by the row that has each: a cascade or a trigger may
+// break those of any table. Tables with a malformed reference have none, for SQLite refuses their rows.
+func (t *table) broken(ctx context.Context, tx *stdsql.Tx) (counts map[[3]any]int, err error) {
+	schema := cmp.Or(t.schema, "main")
+	var tables []string
+	err = each(ctx, tx, "SELECT DISTINCT m.name FROM "+qualified(t.dialect, schema, "sqlite_master")+" m, pragma_foreign_key_list(m.name, ?)", []any{schema}, func(scan func(...any) error) error {
+		tables = append(tables, "")
+		return scan(&tables[len(tables)-1])
+	})
+	counts = make(map[[3]any]int)
+	for _, name := range tables {
+		checked := each(ctx, tx, `SELECT "table", rowid, fkid FROM pragma_foreign_key_check(?, ?)`, []any{name, schema}, func(scan func(...any) error) error {
+			var row [3]any // rowid is NULL in a table WITHOUT ROWID
+			err := scan(&row[0], &row[1], &row[2])
+			counts[row]++
+			return err
+		})
+		if t.dialect.verdict(checked) != barred { // as malformed
+			err = cmp.Or(err, checked)
+		}
+	}
+	return counts, err
 }
 
 // passBy finds the rows, locked by tx, which the database refused to write or kept. It gives them a

@@ -166,6 +166,9 @@ func TestSweepPassesByAnyRefusal(t *testing.T) {
 		"sqlite abort, update": {"sqlite", []string{lite("DELETE", "ABORT"), lite("UPDATE", "ROLLBACK")}, 1},
 		"sqlite fail":          {"sqlite", []string{lite("DELETE", "FAIL")}, 0},
 		"sqlite deferred":      {"sqlite", refer("TEXT"), 0},
+		"sqlite malformed":     {"sqlite", append(refer("TEXT"), "CREATE TABLE tenants (id)", "CREATE TABLE users (tenant REFERENCES tenants (id))"), 0},
+		"sqlite broken": {"sqlite", append(refer("TEXT"), "CREATE TABLE users (id PRIMARY KEY)", "PRAGMA foreign_keys = off",
+			"ALTER TABLE t ADD COLUMN owner DEFAULT 'gone' REFERENCES users", "PRAGMA foreign_keys = on"), 0},
 	} {
 		for _, buries := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, "/buries=", buries), func(t *testing.T) {
