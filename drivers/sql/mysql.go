@@ -53,12 +53,14 @@ func (mysql) size(column string) string { return "LENGTH(" + column + ")" }
 // ("base64:type15:...").
 func (m mysql) object(row string, columns []string) string {
 	value := func(c string) string {
-		return fmt.Sprintf("JSON_EXTRACT(IF(CHARSET(%[1]s) = 'binary' AND COERCIBILITY(%[1]s) < 5, JSON_ARRAY(HEX(%[1]s)), IF(JSON_VALID(JSON_ARRAY(%[1]s)), CONVERT(JSON_ARRAY(%[1]s) USING utf8mb4), JSON_ARRAY(CONCAT(%[1]s)))), '$[0]')", c)
+		const array = "CONVERT(JSON_ARRAY(%s) USING utf8mb4)" // of UTF-16 else, which goes with no other text
+		return fmt.Sprintf("JSON_EXTRACT(IF(CHARSET(%[1]s) = 'binary' AND COERCIBILITY(%[1]s) < 5, "+fmt.Sprintf(array, "HEX(CONCAT(%[1]s))")+
+			", IF(JSON_VALID(JSON_ARRAY(%[1]s)), "+fmt.Sprintf(array, "%[1]s")+", "+fmt.Sprintf(array, "CONCAT(%[1]s)")+")), '$[0]')", c)
 	}
 	lost := make([]string, len(columns))
 	for i, c := range columns {
 		c = row + m.quote(c)
-		lost[i] = fmt.Sprintf("%[1]s IS NULL OR JSON_TYPE(%[1]s) = 'NULL' AND CONVERT(%[2]s USING utf8mb4) <> 'null'", value(c), c)
+		lost[i] = fmt.Sprintf("%[1]s IS NULL OR JSON_TYPE(%[1]s) = 'NULL' AND %[2]s IS NOT NULL AND COALESCE(JSON_TYPE(CONVERT(%[2]s USING utf8mb4)), '') <> 'NULL'", value(c), c)
 	}
 	return "/*M! IF(" + strings.Join(lost, " OR ") + ", NULL, */" + object("JSON_OBJECT", row, columns, m.quote, func(c string) string {
 		return "/*M! " + value(c) + " *//*!80000 " + c + " */"

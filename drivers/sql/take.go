@@ -47,7 +47,7 @@ func (s *Sweeper) batch(ctx context.Context, limit int, take takeRows) (b swept,
 	s.counts.filed.Add(uint64(b.filed))
 	s.counts.skipped.Add(uint64(b.skipped))
 	if b.skipped > 0 && s.opts.OnError != nil {
-		rule := "must have an expiry that can be read"
+		rule := "must have an expiry that can be read, and a value whose JSON fits max_allowed_packet"
 		if b.refused != nil {
 			rule = "must not be refused or kept by the table when it is deleted, or when " + s.table.sweep + " is set"
 		}
