@@ -204,6 +204,8 @@ func (s *Store[T]) writeLife(ctx context.Context, key string, was driver.Meta, l
 func (s *Store[T]) readForTouch(ctx context.Context, key string) (driver.Meta, *rules.Rules, error) {
 	var r readResult[T]
 	err := s.recovered(func() error { return s.readAlive(ctx, key, &r) }) // decoding may panic
+	_, now := s.clock.Bounds()
+	s.touches.Seen(r.meta.CreatedAt, now)
 	if err == ErrForeign {
 		err = nil // it is not the record that was accessed
 	}

@@ -144,7 +144,8 @@ func (w *rewrite[T]) ended(ctx context.Context, m driver.Meta, err error, since 
 		return m, err
 	}
 	s.memo.Wrote(w.key, m, since)
-	now, _ := s.clock.Bounds()
+	now, latest := s.clock.Bounds()
+	s.touches.Seen(m.CreatedAt, latest)
 	if _, beyond := w.rules.Lowered(m.Life, now); !beyond {
 		return m, nil
 	}

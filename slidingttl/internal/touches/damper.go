@@ -97,7 +97,7 @@ type behind struct {
 // Behind is by how much this process's clock is behind, as records that were read in the last minute
 // show. Zero: they do not.
 func (t *Touches) Behind() time.Duration {
-	if b := t.behind.Load(); b != nil && t.now().Sub(b.at) < behindFor {
+	if b := t.behind.Load(); b != nil && t.now().Sub(b.at).Abs() < behindFor {
 		return b.by
 	}
 	return 0
