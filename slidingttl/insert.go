@@ -109,6 +109,9 @@ func (s *Store[T]) insertOver(ctx context.Context, key string, v T, r *rules.Rul
 // written.
 func (s *Store[T]) GetOrInsert(ctx context.Context, key string, v func(ctx context.Context) (T, error)) (value T, inserted bool, err error) {
 	err = s.callKey(ctx, opGetOrInsert, key, func() error {
+		if v == nil {
+			return &InvalidError{Field: "v", Value: "nil", Rule: "is required"}
+		}
 		for attempt := range writeAttempts {
 			r := readResult[T]{op: opGetOrInsert, latest: attempt > 0}
 			err := s.readAndTouch(ctx, key, &r)

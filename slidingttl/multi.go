@@ -1,6 +1,7 @@
 package slidingttl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime/debug"
@@ -75,13 +76,14 @@ func (s *Store[T]) readMulti(ctx context.Context, op string, keys []string) (fou
 		err = nil // all others are read
 	}
 	found = make(map[string]*readResult[T], len(entries))
-	unread := make(map[string]bool, len(failed))
+	unread := make(map[string]error, len(failed))
 	for _, f := range failed {
-		unread[keys[f.Index]] = true
+		unread[keys[f.Index]] = f.Err
 	}
 	for i, key := range driver.Distinct(keys) {
 		e, ok := entries[key]
-		if unread[key] || err != nil && !ok {
+		if cause := cmp.Or(unread[key], err); unread[key] != nil || err != nil && !ok {
+			s.hooks.read(ctx, op, asking, ReadFailed, cause)
 			continue
 		}
 		r := &readResult[T]{op: op, since: since, began: asking}

@@ -82,6 +82,9 @@ func TestEmptyKeyAndEndedContext(t *testing.T) {
 	if n := d.counts(); len(n) > 1 || n["get"] > 1 { // GetMulti leaves it to the driver to say which keys are bad
 		t.Errorf("calls %v reached the store", n)
 	}
+	if _, _, err := s.GetOrInsert(t.Context(), "k", nil); !errors.Is(err, slidingttl.ErrInvalid) {
+		t.Errorf("GetOrInsert without a function: %v; want ErrInvalid", err)
+	}
 	if _, err := s.Update(t.Context(), "k", nil); !errors.Is(err, slidingttl.ErrInvalid) {
 		t.Errorf("Update without a function: %v", err)
 	}
