@@ -26,16 +26,16 @@ func (w *Wrapped[K, V, T]) call(ctx context.Context, op string, id K, f func(key
 // ErrNotFound: the record is dead, whatever the repository returned.
 func (w *Wrapped[K, V, T]) Get(ctx context.Context, id K) (v V, err error) {
 	err = w.call(ctx, opGet, id, func(key string) (err error) {
-		v, err = w.get(ctx, id, key)
+		v, err = w.get(ctx, id, key, w.repo.Get)
 		return err
 	})
 	return v, err
 }
 
-func (w *Wrapped[K, V, T]) get(ctx context.Context, id K, key string) (V, error) {
+func (w *Wrapped[K, V, T]) get(ctx context.Context, id K, key string, read func(context.Context, K) (V, error)) (V, error) {
 	for attempt := 1; ; attempt++ {
 		since := w.s.memo.Clock()
-		v, err := w.repo.Get(ctx, id)
+		v, err := read(ctx, id)
 		if err != nil {
 			w.s.memo.Forget(key) // it may have the record as gone
 			return v, err
@@ -91,8 +91,16 @@ func (w *Wrapped[K, V, T]) getMulti(ctx context.Context, ids []K) (map[K]V, erro
 	many, ok := w.repo.(interface {
 		GetMulti(ctx context.Context, ids []K) (map[K]V, error)
 	})
-	since := w.s.memo.Clock()
+	since, read := w.s.memo.Clock(), w.repo.Get
 	if ok {
+		read = func(ctx context.Context, id K) (V, error) {
+			one, err := many.GetMulti(ctx, []K{id})
+			v, there := one[id]
+			if err == nil && !there {
+				err = ErrNotFound
+			}
+			return v, err
+		}
 		var err error
 		if values, err = many.GetMulti(ctx, ids); err != nil {
 			return nil, own{err}
@@ -105,7 +113,7 @@ func (w *Wrapped[K, V, T]) getMulti(ctx context.Context, ids []K) (map[K]V, erro
 		switch err = w.s.touches.Closed(); {
 		case err != nil:
 		case !ok || there && w.tellsOfAnother(key, v, since):
-			found[i], err = w.get(ctx, ids[i], key)
+			found[i], err = w.get(ctx, ids[i], key, read)
 		case there:
 			found[i], err = v, w.keep(ctx, key, v)
 		default:
@@ -168,8 +176,8 @@ func missing(method string) error {
 // life before.
 func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write func(context.Context, K, V) error) error {
 	return w.call(ctx, op, id, func(key string) error {
-		was, since := driver.Life{CreatedAt: w.createdAt(v)}, w.s.memo.Clock()
-		began := driver.Floor(w.s.clock.Now())
+		was, began := driver.Life{CreatedAt: w.createdAt(v)}, w.s.touches.Deletes(key)
+		since := w.s.memo.Clock()
 		gone := func() { w.s.touches.Deleted(ctx, key, began, !driver.MayUndo(ctx)) } // the record that was there then
 		told := was.CreatedAt != 0
 		if was.CreatedAt == 0 && op != opInsert || w.s.opts.Foreign != Adopt {
@@ -197,17 +205,18 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 		if err := w.s.touches.Closed(); err != nil {
 			return wrap(ctx, op, err)
 		}
-		if err := write(ctx, id, v); err != nil {
+		err := write(ctx, id, v)
+		w.s.memo.Forget(key) // an answer may be lost
+		if err != nil {
 			return err
 		}
-		w.s.memo.Forget(key)
 		if op == opInsert {
 			gone()
 		}
 		if deleted, _ := w.s.touches.DeletedSince(key, since); deleted && !told {
 			was = driver.Life{}
 		}
-		_, err := w.s.touchKey(ctx, key, was, true)
+		_, err = w.s.touchKey(ctx, key, was, true)
 		if !told && was.CreatedAt != 0 && errors.Is(err, ErrNotFound) { // that life is past its cap
 			_, err = w.s.touchKey(ctx, key, driver.Life{}, true)
 		}

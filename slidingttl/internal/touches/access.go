@@ -27,6 +27,10 @@ func (a *Access) keeps(m driver.Meta) bool {
 	return !a.Rules.Due(m.Life, a.DueFrom) && !restores(m.Life, a.Before)
 }
 
+// unlike reports whether the record that a has read may be another one than the one that a touch has found like it: a
+// save that wipes the life of a record without created_at leaves what looks the same.
+func (a *Access) unlike() bool { return a.Was.CreatedAt == 0 && !a.Exact }
+
 // restores reports whether a touch puts back the expiry of before, the life that the record had until
 // a save wiped it and left l: others may rely on it.
 func restores(l, before driver.Life) bool {

@@ -7,20 +7,26 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// deletion is the last one of a key that has this hash.
-type deletion struct {
+// Deletion is the last one of a key that has this hash.
+type Deletion struct {
 	hash         uint64
 	began, ended driver.Instant
-	clock        uint64 // the memo's, after it
+	first, clock uint64 // the memo's clock, as it began and after it
 	gone         bool   // for good
 }
 
-// Deleted is called when a deletion that began then has deleted key's record, or may have, for the touches of a
+// Deletes returns a deletion that begins now, before which the memo forgets key.
+func (t *Touches) Deletes(key string) Deletion {
+	t.Memo.Forget(key)
+	return Deletion{began: t.now(), first: t.Memo.Clock()}
+}
+
+// Deleted is called when the deletion began has deleted key's record, or may have, for the touches of a
 // record without created_at, which cannot tell the next one from it. From now on they give it no earlier life, nor
 // do those of accesses that began before. With gone, for good, those that came before it are over. It waits for the one
 // that runs until ctx ends, at most Timeout; not in a transaction, for which that one may wait.
-func (t *Touches) Deleted(ctx context.Context, key string, began driver.Instant, gone bool) {
-	d := &deletion{began: began, ended: t.now(), gone: gone}
+func (t *Touches) Deleted(ctx context.Context, key string, began Deletion, gone bool) {
+	d := &Deletion{began: began.began, first: began.first, ended: t.now(), gone: gone}
 	var runs chan struct{}
 	t.lock()
 	if t.Memo != nil {
@@ -32,9 +38,9 @@ func (t *Touches) Deleted(ctx context.Context, key string, began driver.Instant,
 		case n.readTouch != nil || n.Was.CreatedAt != 0: // a read and touch sets Was as it runs
 		case n.state == running:
 			n.orphan, runs = d, n.done
-		case gone && n.At <= began:
+		case d.ends(&n.Access):
 			o := Outcome{Was: n.Was, Err: ErrGone, result: Lost}
-			if !n.Was.Alive(began) {
+			if !n.Was.Alive(d.began) {
 				o.result = Shed
 			}
 			t.end(n, o)
@@ -59,7 +65,7 @@ func (t *Touches) Deleted(ctx context.Context, key string, began driver.Instant,
 
 // deletedSince returns the last deletion of a's record if that is one without created_at, and was read before; else
 // nil. Without a memo, over a local driver, nothing comes between.
-func (t *Touches) deletedSince(a *Access) *deletion {
+func (t *Touches) deletedSince(a *Access) *Deletion {
 	if a.Was.CreatedAt != 0 || t.Memo == nil {
 		return nil
 	}
@@ -83,14 +89,20 @@ func (t *Touches) DeletedSince(key string, since uint64) (maybe, gone bool) {
 	return d != nil, d != nil && d.gone
 }
 
+// before reports whether a read its record before d began.
+func (d *Deletion) before(a *Access) bool { return a.Since < d.first }
+
+// ends reports whether a's record is gone for good by d.
+func (d *Deletion) ends(a *Access) bool { return d.gone && d.before(a) }
+
 // disown takes the life of the record before d off a, whose own may be the next one. An access before d began does
 // not tell when that was born. A created_at that the value told, which has no expiry, stays unless the record is gone
 // for good.
-func (a *Access) disown(d *deletion) {
-	if told := a.Before.ExpiresAt == 0; !told || d.gone && a.At <= d.began {
+func (a *Access) disown(d *Deletion) {
+	if told := a.Before.ExpiresAt == 0; !told || d.ends(a) {
 		a.Before = driver.Life{}
 	}
-	if a.At <= d.began {
+	if d.before(a) {
 		a.Birth = max(a.Birth, d.ended)
 	}
 }

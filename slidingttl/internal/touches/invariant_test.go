@@ -164,7 +164,7 @@ func TestOnePlaceATouch(t *testing.T) {
 					key, gone := fmt.Sprint(r.IntN(5)), r.IntN(2) == 0
 					deletions.Go(func() {
 						touches.Carried(key, m)
-						touches.Deleted(t.Context(), key, driver.Floor(now), gone)
+						touches.Deleted(t.Context(), key, touches.Deletes(key), gone)
 					})
 				}
 				time.Sleep(time.Duration(r.IntN(500)) * time.Millisecond)
@@ -176,7 +176,7 @@ func TestOnePlaceATouch(t *testing.T) {
 			deletions.Go(func() { // as Close gives up
 				<-ctx.Done()
 				for key := range 5 {
-					touches.Deleted(t.Context(), fmt.Sprint(key), driver.Floor(time.Now().Add(time.Second)), true)
+					touches.Deleted(t.Context(), fmt.Sprint(key), touches.Deletes(fmt.Sprint(key)), true)
 				}
 			})
 			_, _, _, _ = touches.Close(ctx, calls, noCalls)

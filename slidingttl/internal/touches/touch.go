@@ -38,7 +38,7 @@ type touch struct {
 	probe     bool                                       // it tests a failing store for Close or Flush
 	late      bool                                       // it has run longer than reads wait
 	wakesAll  bool                                       // its landing ends all rests
-	orphan    *deletion                                  // of its record, which the next one looks like, while it ran
+	orphan    *Deletion                                  // of its record, which the next one looks like, while it ran
 	passed    bool                                       // its record died, and the others go first
 	urgent    int                                        // callers that wait for it until it ends
 }
@@ -203,7 +203,7 @@ func (t *Touches) run(n *touch) {
 		t.unlock()
 	}()
 	if n.readTouch == nil {
-		if m := t.Memo.landedSince(&n.Access); m.serves(&n.Access) {
+		if m := t.Memo.landedSince(&n.Access); m.serves(&n.Access) && !n.unlike() {
 			o = m
 		} else {
 			o = t.write(ctx, &n.Access, n.readFirst, n.waited)
@@ -269,6 +269,9 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	s := n.of
 	// Nor has anybody else touched it, as far as can be read.
 	dead := o.Meta.ExpiresAt != 0 && o.Meta.ExpiresAt.Sub(t.now()) < -t.Timeout
+	if o.failed() && n.orphan != nil && n.orphan.ends(&n.Access) {
+		o.Err, o.result = ErrGone, Lost
+	}
 	o.again = o.failed() && !giveUp && !dead
 	shared := o
 	shared.result = Shared
@@ -294,8 +297,8 @@ func (t *Touches) landed(n *touch, o Outcome) {
 			again.merge(p.Access)
 			t.end(p, shared)
 		case o.Err == ErrReplaced && n.Exact && !p.Exact: // p's record lives on, as another's or adopted
-		case o.failed() && dead && p.dies() > t.now():
-			p.readFirst = true // another process has touched it
+		case o.failed() && dead && p.dies() > t.now(), o.Err == nil && p.unlike():
+			p.readFirst = true // another process has touched it, or it was saved since
 		case o.serves(&p.Access):
 			t.end(p, shared)
 		case o.Err != nil || o.result == none: // this says nothing of p's record

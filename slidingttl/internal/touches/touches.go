@@ -91,7 +91,7 @@ type Touches struct {
 
 	mu        sync.Mutex // guards the rest
 	keys      map[string]*slot
-	deletions [1 << 10]*deletion // by hash of the key
+	deletions [1 << 10]*Deletion // by hash of the key
 	pending   int                // touches that wait, are queued or rest
 	number    uint64             // of the touch added last
 	ready     turns              // the queued touches, the one nearest to death first

@@ -1,0 +1,302 @@
+package slidingttl_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// An Upsert that wipes a row is served by no touch of what was there before, whose answer is late.
+func TestSaveBehindALateAnswer(t *testing.T) {
+	for _, slack := range []time.Duration{0, 5 * time.Minute} {
+		for _, how := range []string{"upsert", "get", "cut upsert"} {
+			bubble(t, func(t *testing.T) {
+				under := newFlat[profile]()
+				d := over[profile](under)
+				var slow atomic.Bool
+				d.after = func(op, _ string) {
+					if op == "touch" && slow.CompareAndSwap(true, false) {
+						time.Sleep(2 * time.Second)
+					}
+				}
+				p := session
+				p.Slack = slack
+				s := open[profile](t, d, p, nil)
+				w, err := slidingttl.Wrap(flatProfiles{under}, s, profileKey, nil)
+				must(t, err)
+				must(t, flatProfiles{under}.Upsert(t.Context(), 1, profile{Name: "ann"}))
+				slow.Store(true)
+				switch how {
+				case "get":
+					_, err := w.Get(t.Context(), 1)
+					must(t, err)
+				case "cut upsert":
+					ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+					defer cancel()
+					_ = w.Upsert(ctx, 1, profile{Name: "ann"})
+				default:
+					go w.Upsert(context.Background(), 1, profile{Name: "ann"})
+					time.Sleep(100 * time.Millisecond)
+				}
+				time.Sleep(100 * time.Millisecond)
+				err = w.Upsert(t.Context(), 1, profile{Name: "bob"})
+				if e := under.at(profileKey(1)); err == nil && e.ExpiresAt == 0 {
+					t.Errorf("%s, slack %v: nil, but it is %+v", how, slack, e)
+				}
+				time.Sleep(time.Minute)
+				if e := under.at(profileKey(1)); e.ExpiresAt == 0 {
+					t.Errorf("%s, slack %v: after a minute it is %+v", how, slack, e)
+				}
+			})
+		}
+	}
+}
+
+// A touch that ends without a write has replaced nothing, and serves no Upsert that has wiped the row.
+func TestSaveBehindATouchThatNeedNotWrite(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		under := newFlat[profile]()
+		d := over[profile](under)
+		var lose, slow atomic.Bool
+		d.after = func(op, _ string) {
+			if op == "get" && slow.CompareAndSwap(true, false) {
+				time.Sleep(2 * time.Second)
+			}
+		}
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" && lose.CompareAndSwap(true, false) {
+				return errDown
+			}
+			return nil
+		}
+		p := session
+		p.Slack = 5 * time.Minute
+		s := open[profile](t, d, p, nil)
+		w := wrapOf(t, s, flatProfiles{under})
+		must(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}))
+		time.Sleep(20 * time.Minute)
+		lose.Store(true)
+		_, err := w.Get(t.Context(), 1) // its touch fails, and is tried again in a second
+		must(t, err)
+		time.Sleep(900 * time.Millisecond)
+		// another process touches it meanwhile
+		e := under.at(profileKey(1))
+		e.ExpiresAt = instant(time.Now().Add(35 * time.Minute))
+		under.plant(profileKey(1), e.Value, e.Meta)
+		slow.Store(true) // the read of the touch
+		time.Sleep(200 * time.Millisecond)
+		must(t, w.Upsert(t.Context(), 1, profile{Name: "bob"}))
+		if e := under.at(profileKey(1)); e.ExpiresAt == 0 {
+			t.Errorf("nil, but it is %+v", e)
+		}
+	})
+}
+
+// A touch that runs while its row is deleted for good, and fails, is not tried again on the next row.
+func TestTouchEndsWithItsRow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		under := newFlat[int]()
+		d := over[int](under)
+		var fail atomic.Bool
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" && fail.CompareAndSwap(true, false) {
+				return errors.Join(sleep(ctx, 2*time.Second), errDown)
+			}
+			return nil
+		}
+		s := open[int](t, d, session, nil)
+		under.plant("k", 1, driver.Meta{})
+		fail.Store(true)
+		read(t, s, "k")
+		must(t, s.Delete(t.Context(), "k"))
+		time.Sleep(100 * time.Millisecond)
+		under.plant("k", 2, driver.Meta{}) // another program's, which never expires, and nobody reads
+		time.Sleep(time.Minute)
+		if e := under.at("k"); e.ExpiresAt != 0 {
+			t.Errorf("nobody has accessed it: %+v", e)
+		}
+	})
+}
+
+// Nor does it take what the value of the next row tells.
+func TestTouchOfADeletedRowTakesNoToldCreation(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		under := newFlat[profile]()
+		d := over[profile](under)
+		var fail, slow atomic.Bool
+		d.before = func(ctx context.Context, op, _ string) error {
+			switch {
+			case op == "touch" && fail.CompareAndSwap(true, false):
+				_ = sleep(ctx, 2*time.Second)
+				return errDown
+			case op == "get" && slow.CompareAndSwap(true, false):
+				return sleep(ctx, 600*time.Millisecond)
+			}
+			return nil
+		}
+		s := open[profile](t, d, session, nil)
+		w, err := slidingttl.Wrap(flatProfiles{under}, s, profileKey, &slidingttl.WrapOptions[profile]{CreatedAt: func(p profile) time.Time { return p.Created }})
+		must(t, err)
+		must(t, flatProfiles{under}.Upsert(t.Context(), 1, profile{Name: "ann"}))
+		fail.Store(true)
+		_, err = w.Get(t.Context(), 1)
+		must(t, err)
+		must(t, w.Delete(t.Context(), 1)) // it waits for the touch, which fails
+		time.Sleep(800 * time.Millisecond)
+		born := time.Now().Add(-11 * time.Hour)
+		slow.Store(true) // the read after the write
+		must(t, w.Upsert(t.Context(), 1, profile{Name: "bob", Created: born}))
+		if c := under.at(profileKey(1)).CreatedAt; c != instant(born) {
+			t.Errorf("created_at is %v after what the value tells", c.Sub(instant(born)))
+		}
+	})
+}
+
+// A Get that ended before a deletion began came before it, in the same millisecond too.
+func TestGetAndDeleteInOneMillisecond(t *testing.T) {
+	for _, apart := range []time.Duration{200 * time.Microsecond, 1200 * time.Microsecond} {
+		t.Run(apart.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				under := newFlat[int]()
+				d := over[int](under)
+				d.trip = 50 * time.Microsecond
+				fail := failTouches(d, all)
+				s := open(t, d, session, nil)
+				under.plant("k", 1, driver.Meta{})
+				fail(true)
+				time.Sleep(100 * time.Microsecond)
+				read(t, s, "k") // returns before Delete begins
+				time.Sleep(apart)
+				must(t, s.Delete(context.Background(), "k"))
+				time.Sleep(100 * time.Millisecond)
+				under.plant("k", 2, driver.Meta{}) // by another program
+				fail(false)
+				time.Sleep(time.Minute)
+				if e := under.at("k"); e.Meta != (driver.Meta{}) {
+					t.Errorf("%v after a Get: a row that nobody has read has %+v", apart, e.Meta)
+				}
+				time.Sleep(time.Hour)
+				if _, err := s.Get(t.Context(), "k"); err != nil {
+					t.Errorf("%v after a Get: the row, which had no expiry: %v", apart, err)
+				}
+			})
+		})
+	}
+}
+
+// A save that came after a deletion began is not of the row that this deleted, by a clock of whole seconds too.
+func TestSaveAndDeletionInOneSecond(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		under := newFlat[profile]()
+		d := over[profile](under)
+		var slow atomic.Bool
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" && slow.Load() {
+				return sleep(ctx, 3*time.Second)
+			}
+			return nil
+		}
+		d.after = func(op, _ string) {
+			if op == "delete" {
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		s := open[profile](t, d, session, &slidingttl.Options[profile]{Now: func() time.Time { return time.Now().Truncate(time.Second) }})
+		w, err := slidingttl.Wrap(flatProfiles{under}, s, profileKey, nil)
+		must(t, err)
+		must(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}))
+		time.Sleep(20 * time.Minute)
+		slow.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		_ = w.Upsert(ctx, 1, profile{Name: "ann"})
+		deleted := make(chan error, 1)
+		go func() { deleted <- w.Delete(context.Background(), 1) }()
+		time.Sleep(10 * time.Millisecond) // it has taken effect
+		// as a save that another deletion's answer precedes: the row is there before the save reads
+		must(t, flatProfiles{under}.Upsert(t.Context(), 1, profile{Name: "eve"}))
+		err = w.Upsert(t.Context(), 1, profile{Name: "bob"})
+		if e := under.at(profileKey(1)); err == nil && e.ExpiresAt == 0 {
+			t.Errorf("nil, but it is %+v", e)
+		}
+		must(t, <-deleted)
+	})
+}
+
+// slowBatch answers GetMulti late.
+type slowBatch struct{ flatProfiles }
+
+func (m slowBatch) GetMulti(ctx context.Context, ids []int) (map[int]profile, error) {
+	all := map[int]profile{}
+	for _, id := range ids {
+		if v, err := m.Get(ctx, id); err == nil {
+			all[id] = v
+		}
+	}
+	time.Sleep(time.Second)
+	return all, nil
+}
+
+// An id that is deleted while GetMulti reads is left out.
+func TestGetMultiBesideADeletion(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRow(t, nil)
+		w, err := slidingttl.Wrap(slowBatch{flatProfiles{r.under}}, r.s, profileKey, &slidingttl.WrapOptions[profile]{CreatedAt: func(profile) time.Time { return time.Now().Add(-time.Hour) }})
+		must(t, err)
+		go func() { time.Sleep(500 * time.Millisecond); _ = w.Delete(context.Background(), 1) }()
+		all, err := w.GetMulti(t.Context(), []int{1, 2})
+		if _, there := all[1]; err != nil || there {
+			t.Errorf("GetMulti beside the deletion: %v, %v", all, err)
+		}
+	})
+}
+
+// losing writes, and loses the answer.
+type losing struct {
+	flatProfiles
+	lose *atomic.Bool
+}
+
+func (l losing) Upsert(ctx context.Context, id int, v profile) error {
+	l.plant(profileKey(id), v, driver.Meta{Life: driver.Life{ExpiresAt: instant(time.Now().Add(5 * time.Minute))}})
+	if l.lose.Load() {
+		return errDown // the answer is lost
+	}
+	return nil
+}
+
+// A save whose answer was lost leaves nothing remembered of the row before, so that a Get mends its expiry.
+func TestGetAfterALostSave(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		under := newFlat[profile]()
+		d := over[profile](under)
+		var lose atomic.Bool
+		s := open[profile](t, d, session, nil)
+		w := wrapOf(t, s, losing{flatProfiles{under}, &lose})
+		must(t, w.Upsert(t.Context(), 1, profile{Name: "ann"}))
+		lose.Store(true)
+		wantErr(t, w.Upsert(t.Context(), 1, profile{Name: "bob"}), errDown)
+		_, err := w.Get(t.Context(), 1)
+		must(t, err)
+		time.Sleep(10 * time.Minute)
+		if _, err = w.Get(t.Context(), 1); err != nil {
+			t.Errorf("ten minutes after a Get: %v; %+v", err, s.Stats())
+		}
+		_, err = s.Get(t.Context(), profileKey(1))
+		if err != nil {
+			t.Errorf("ten minutes after a Get: %v; %+v", err, s.Stats())
+		}
+	})
+}
+
+func wrapOf(t *testing.T, s *slidingttl.Store[profile], repo slidingttl.Repository[int, profile]) *slidingttl.Wrapped[int, profile, profile] {
+	t.Helper()
+	w, err := slidingttl.Wrap(repo, s, profileKey, nil)
+	must(t, err)
+	return w
+}
