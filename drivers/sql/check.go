@@ -51,7 +51,7 @@ func (t *table) Check(ctx context.Context, longest time.Duration) error {
 	if err != nil {
 		return err
 	}
-	found := errors.Join(t.checkTable(desc), key, settings, at.CheckSkew("the server", t.maxSkew), t.checkReplaced(ctx, desc))
+	found := errors.Join(t.checkTable(desc), key, settings, at.CheckSkew("the server", t.maxSkew), t.checkReplaced(desc))
 	if ends := t.dialect.types().ends; ends != 0 && t.expires.Type == Timestamp && driver.Floor(t.Now()).Add(longest) > ends {
 		found = errors.Join(found, t.invalid(fmt.Sprintf("column %q", t.expires.Name), "a TIMESTAMP", fmt.Sprintf("must hold an expiry in %s, but ends in 2038: DATETIME(3), BIGINT", longest)))
 	}
@@ -74,14 +74,15 @@ func (r *refusals) when(wrong bool, field, value, rule string) {
 type description struct {
 	columns map[string]columnType // by name in lower case
 	indexes []index
-	parts   []string       // a partitioned table's parts with rows, as they stand in statements
-	invalid []invalidIndex // of which the creation was cancelled
-	enabled []string       // triggers
-	wrong   string         // what the table is that it must not be; empty: nothing
-	rivals  []index        // unique, deferrable or by a collation of their own, which an upsert takes for the key's
-	keyed   []string       // columns that are locked like a key when they change
-	schema  string         // where it is, or would be made, if triggers are to name it
-	silent  bool           // has triggers, and a reference that takes its rows without firing one
+	parts   []string          // a partitioned table's parts with rows, as they stand in statements
+	invalid []invalidIndex    // of which the creation was cancelled
+	enabled map[string]string // triggers that fire, and their texts; empty: this user may not see it
+	kept    *description      // the table of Options.Replaced and Options.Deletes; nil: these are off
+	wrong   string            // what the table is that it must not be; empty: nothing
+	rivals  []index           // unique, deferrable or by a collation of their own, which an upsert takes for the key's
+	keyed   []string          // columns that are locked like a key when they change
+	schema  string            // where it is, or would be made, if triggers are to name it
+	silent  bool              // has triggers, and a reference that takes its rows without firing one
 }
 
 type columnType struct {
@@ -101,7 +102,7 @@ type index struct {
 
 // describe runs a query for columns, one for indexes, and one for triggers.
 func describe(ctx context.Context, db *stdsql.DB, columns, indexes, triggers string, args ...any) (*description, error) {
-	d := &description{columns: make(map[string]columnType)}
+	d := &description{columns: make(map[string]columnType), enabled: make(map[string]string)}
 	err := each(ctx, db, columns, args, func(scan func(...any) error) error {
 		var name string
 		var c columnType
@@ -116,8 +117,10 @@ func describe(ctx context.Context, db *stdsql.DB, columns, indexes, triggers str
 		return nil, err
 	}
 	err = each(ctx, db, triggers, args, func(scan func(...any) error) error {
-		d.enabled = append(d.enabled, "")
-		return scan(&d.enabled[len(d.enabled)-1])
+		var name, text string
+		err := scan(&name, &text)
+		d.enabled[name] = text
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -164,7 +167,11 @@ func each(ctx context.Context, db interface {
 }
 
 func (t *table) describe(ctx context.Context) (*description, error) {
-	return t.dialect.describe(ctx, t.db, t.schema, t.name)
+	d, err := t.dialect.describe(ctx, t.db, t.schema, t.name)
+	if err == nil && (t.keepReplaced || t.keepDeleted) {
+		d.kept, err = t.dialect.describe(ctx, t.db, t.schema, t.made(replacedSuffix))
+	}
+	return d, err
 }
 
 func (t *table) invalid(what, value, rule string) error {

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -55,7 +56,7 @@ var dimensions = map[string][]dimension{
 		{"kind", []string{"plain", "hash partitions", "no fillfactor"}, []string{"folded key besides", "deferrable key besides", "range partitions", "unlogged", "deferrable key", "key on lower(id)", "partial key", "key including value", "no sweep index", "invalid sweep index", "view", "rule on delete", "child table"}},
 		{"extra", []string{"none", "unique owner", "unique with version", "unique with created_at"}, []string{"unique with expires_at", "unique with sweep_at", "unique with a copy of expires_at"}},
 		{"made", []string{"whole", "by Schema", "by Schema after a cancelled index"}, nil},
-		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by a disabled trigger", "by another table's trigger"}},
+		{"keeps", []string{"nothing", "replaced", "replaced and deleted", "replaced and deleted, after an older release"}, []string{"by a disabled trigger", "by another table's trigger", "by an older release's trigger"}},
 		{"guards", []string{"none", "error", "state", "table"}, nil},
 	},
 	"mariadb": {
@@ -71,7 +72,7 @@ var dimensions = map[string][]dimension{
 		{"kind", []string{"plain", "key partitions", "compressed"}, []string{"MyISAM", "MEMORY", "Aria", "key of a prefix", "hashed key", "no sweep index", "ignored sweep index", "system versioning", "generated version"}},
 		{"extra", []string{"none", "unique owner"}, nil},
 		{"made", []string{"whole", "by Schema"}, nil},
-		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by another table's trigger", "by a client of latin1", "in texts of latin1"}},
+		{"keeps", []string{"nothing", "replaced", "replaced and deleted", "replaced and deleted, after an older release"}, []string{"by another table's trigger", "by an older release's trigger", "by a client of latin1", "in texts of latin1"}},
 		{"guards", []string{"none", "error", "number", "table"}, nil},
 	},
 	"sqlite": {
@@ -87,7 +88,7 @@ var dimensions = map[string][]dimension{
 		{"kind", []string{"plain", "without rowid", "strict"}, []string{"strict value BLOB", "strict value INT", "strict key BLOB", "key nocase", "partial key", "no sweep index", "view"}},
 		{"extra", []string{"none", "unique owner", "unique owner, by rollback"}, nil},
 		{"made", []string{"whole", "by Schema"}, nil},
-		{"keeps", []string{"nothing", "replaced", "replaced and deleted"}, []string{"by another table's trigger"}},
+		{"keeps", []string{"nothing", "replaced", "replaced and deleted", "replaced and deleted, after an older release"}, []string{"by another table's trigger", "by an older release's trigger"}},
 		{"guards", []string{"none", "ABORT", "ROLLBACK", "FAIL", "reference", "table"}, nil},
 	},
 }
@@ -572,7 +573,7 @@ func (s *sealed) Scan(src any) error {
 // options returns c's options.
 func options[T any](db string, c configuration) *Options[T] {
 	o := &Options[T]{CreatedAt: TimeColumn{Type: timeType(c["created"])}, ExpiresAt: TimeColumn{Type: timeType(c["expires"])}}
-	o.Replaced, o.Deletes = c["keeps"] != "nothing", c["keeps"] == "replaced and deleted"
+	o.Replaced, o.Deletes = c["keeps"] != "nothing", strings.HasPrefix(c["keeps"], "replaced and deleted")
 	split := func(number bool) func(string) ([]any, error) {
 		return func(key string) ([]any, error) {
 			tenant, id, ok := strings.Cut(key, "/")
@@ -727,7 +728,20 @@ func (p *place) keep(ctx context.Context, d *table, how string) error {
 	case how == "by a client of latin1":
 		statements = append(append([]string{"SET NAMES latin1"}, statements...), "SET NAMES utf8mb4")
 	case how == "in texts of latin1":
-		statements[0] = strings.Replace(statements[0], "utf8mb4", "latin1", 1)
+		statements[0] = strings.Replace(statements[0], "value LONGBLOB", "value LONGTEXT CHARACTER SET latin1", 1)
+	case strings.Contains(how, "an older release"): // whose triggers insert nothing
+		for i, s := range statements {
+			s = strings.NewReplacer("value LONGBLOB", "value LONGTEXT", " LONGBLOB", " VARBINARY(255)").Replace(s)
+			statements[i] = regexp.MustCompile(`'slidingttl \w+' <> ''`).ReplaceAllString(s, "1 = 0")
+		}
+		if how != "by an older release's trigger" {
+			for _, s := range statements {
+				if _, err := p.admin.ExecContext(ctx, s); err != nil {
+					return fmt.Errorf("%s: %w", s, err)
+				}
+			}
+			return p.keep(ctx, d, "")
+		}
 	case how == "by another table's trigger":
 		for i, s := range statements {
 			statements[i] = strings.Replace(s, on, " ON "+d.name+"_other ", 1)

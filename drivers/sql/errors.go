@@ -5,6 +5,7 @@ import (
 	stdsql "database/sql"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -105,11 +106,15 @@ func hidden(err error, keys []rowKey) error {
 			text = mask(text, s)
 		}
 	}
+	text = quotedBytes.ReplaceAllString(text, "'[bytes]'")
 	if text == was {
 		return err
 	}
 	return masked{text, err}
 }
+
+// quotedBytes is what MySQL quotes of bytes that are not text, such as a key's, and all up to the last quotation mark.
+var quotedBytes = regexp.MustCompile(`(?s)'.*\\x[0-9A-F]{2}.*'`)
 
 const (
 	shortKey = 8  // bytes below which a key may be a part of other words

@@ -167,7 +167,6 @@ func TestSchema(t *testing.T) {
 				if err := d.Check(t.Context(), time.Hour); err != nil {
 					t.Error(err)
 				}
-				d.keepReplaced, d.keepDeleted = false, false // they may be created again
 				if again, err := d.Schema(t.Context(), ""); err != nil || len(again) != 0 {
 					t.Errorf("again: %q, %v", again, err)
 				}

@@ -41,9 +41,10 @@ func (mysql) written(t TimeType, argument string) string {
 
 func (mysql) lesser(a, b string) string { return "LEAST(" + a + ", " + b + ")" }
 
-// text names a character set: a trigger has that of the connection which made it.
+// text names a character set: a trigger has that of the connection which made it. Bytes stay as they are, and so does
+// what has no character set, such as a number.
 func (mysql) text(column string) string {
-	return "CAST(" + column + " AS CHAR CHARACTER SET utf8mb4)"
+	return "IF(CHARSET(" + column + ") = 'binary', " + column + ", CAST(" + column + " AS CHAR CHARACTER SET utf8mb4))"
 }
 func (mysql) size(column string) string { return "LENGTH(" + column + ")" }
 
@@ -139,7 +140,7 @@ WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ? /*M!100600 AND I
 ORDER BY INDEX_NAME, SEQ_IN_INDEX`
 
 const mysqlTriggers = `
-SELECT TRIGGER_NAME FROM information_schema.TRIGGERS
+SELECT TRIGGER_NAME, COALESCE(ACTION_STATEMENT, '') FROM information_schema.TRIGGERS
 WHERE EVENT_OBJECT_SCHEMA = COALESCE(?, DATABASE()) AND EVENT_OBJECT_TABLE = ? AND COLLATION_CONNECTION LIKE 'utf8mb4%'`
 
 const mysqlKind = `
@@ -251,7 +252,7 @@ func (mysql) types() traits {
 	return traits{
 		key:     func(most int) string { return fmt.Sprintf("VARBINARY(%d)", most) },
 		value:   "JSON",
-		integer: "BIGINT", serial: "BIGINT AUTO_INCREMENT PRIMARY KEY", text: "LONGTEXT CHARACTER SET utf8mb4",
+		integer: "BIGINT", serial: "BIGINT AUTO_INCREMENT PRIMARY KEY", kept: "LONGBLOB",
 		setDefault: "ALTER TABLE %s ALTER COLUMN %s SET DEFAULT 0",
 		from:       " FROM DUAL", locks: " FOR UPDATE",
 		rollsBack: true, ends: 2147483647000, grant: grant, modify: "ALTER TABLE %s MODIFY %s %s", scansBytes: true,
@@ -267,5 +268,9 @@ func (d mysql) trigger(schema, table, trigger, event, insert string) []string {
 	if of != "" { // keep a touch's cost to this comparison
 		insert = "IF NOT (OLD." + of + " <=> NEW." + of + ") THEN " + insert + "; END IF"
 	}
-	return []string{"CREATE TRIGGER IF NOT EXISTS " + qualified(d, schema, trigger) + " AFTER " + event + " ON " + qualified(d, schema, table) + " FOR EACH ROW " + insert}
+	name := qualified(d, schema, trigger)
+	return []string{ // only MariaDB can replace one
+		"/*!80000 DROP TRIGGER IF EXISTS " + name + " *//*M! DO 0 */",
+		"CREATE /*M! OR REPLACE */ TRIGGER /*!80000 IF NOT EXISTS */ " + name + " AFTER " + event + " ON " + qualified(d, schema, table) + " FOR EACH ROW " + insert,
+	}
 }

@@ -466,6 +466,9 @@ func TestKeysInErrors(t *testing.T) {
 		{"invalid: 7, \u00fc7", "7", "invalid: [key], \u00fc7"},
 		{"twice twice, twice_", "twice", "[key] [key], twice_"},
 		{"nothing", "", "nothing"},
+		{`Duplicate entry '\xFFa-secret' for key 'PRIMARY'`, "\xffa-secret", "Duplicate entry '[bytes]'"},
+		{`Invalid utf8mb4 character string: '\xFFa-'`, "\xffa-secret", "Invalid utf8mb4 character string: '[bytes]'"},
+		{`Incorrect string value: '\xFFa-s...' for column 'id' at row 1`, "\xffa-secret", "Incorrect string value: '[bytes]' at row 1"},
 	} {
 		cause := errors.New(c.text)
 		err := hidden(cause, []rowKey{{key: c.key, columns: []any{c.key, []byte(c.key), int64(7)}}})

@@ -186,13 +186,10 @@ JOIN pg_attribute f ON f.attrelid = indrelid AND (f.attnum = a.attnum OR a.attge
 WHERE (indrelid = to_regclass($1) OR indrelid IN (SELECT relid FROM pg_partition_tree(to_regclass($1))))
 AND indisunique AND indpred IS NULL AND indexprs IS NULL`
 
-// postgresTriggers leaves out those that do not fire, be it on one partition, and those that insert into a
-// table which they do not name by the schema of their own: the session's search_path would choose it.
+// postgresTriggers leaves out those that do not fire, be it on one partition.
 const postgresTriggers = `
-SELECT tgname FROM pg_trigger JOIN pg_proc p ON p.oid = tgfoid
-WHERE EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
-	WHERE c.oid = to_regclass($1) AND position(lower('INTO ' || nspname || '.') IN lower(replace(prosrc, '"', ''))) > 0)
-AND (tgrelid = to_regclass($1) OR tgrelid IN (SELECT relid FROM pg_partition_tree(to_regclass($1))))
+SELECT tgname, min(prosrc) FROM pg_trigger JOIN pg_proc p ON p.oid = tgfoid
+WHERE tgrelid = to_regclass($1) OR tgrelid IN (SELECT relid FROM pg_partition_tree(to_regclass($1)))
 GROUP BY tgname HAVING bool_or(tgrelid = to_regclass($1)) AND bool_and(tgenabled IN ('A', CASE current_setting('session_replication_role') WHEN 'replica' THEN 'R' ELSE 'O' END))`
 
 // postgresKind: the unique index of a table with children is its own rows' alone. A rule may execute
@@ -417,7 +414,7 @@ func (postgres) types() traits {
 	return traits{
 		key:     func(int) string { return `text COLLATE "C"` },
 		value:   "jsonb",
-		integer: "bigint", serial: "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY", text: "text",
+		integer: "bigint", serial: "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY", kept: "text",
 		times:      map[TimeType]string{Millis: "bigint", Timestamp: "timestamptz", DateTime: "timestamp"},
 		setDefault: "ALTER TABLE %s ALTER COLUMN %s SET DEFAULT 0",
 		checkNow:   "SET CONSTRAINTS ALL IMMEDIATE",

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	stdsql "database/sql"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -46,26 +45,21 @@ func (t *table) replacedKey() []string {
 	return names
 }
 
-// ensureReplaced returns the statements that create that table and its triggers. Each may run
-// again. d describes the table, or tells where it is going to be.
+// keeper is a trigger of Options.Replaced or Options.Deletes.
+type keeper struct {
+	option, name string
+	mark         string // stands in its text, and in no other's
+	statements   []string
+}
+
+// keepers returns the triggers of the table that d describes, or tells where it is going to be.
 //
 // A life is replaced if one write changes both version and created_at, and the row had a created_at
 // or was dead: an adoption gives a live row its first. The life died at its expiry, or when the
 // next began if that was earlier. A life is deleted if its row is deleted before its expiry:
 // sweepers delete the others.
-func (t *table) ensureReplaced(desc *description) (all []string) {
-	if !t.keepReplaced && !t.keepDeleted {
-		return nil
-	}
-	d, q, schema := t.dialect, t.dialect.quote, cmp.Or(desc.schema, t.schema)
-	types := d.types()
-	columns := []string{"id " + types.serial}
-	for _, name := range t.replacedKey() {
-		columns = append(columns, name+" "+types.key(t.maxKey))
-	}
-	columns = append(columns, "created_at "+types.integer+" NOT NULL", "died_at "+types.integer+" NOT NULL", "version "+types.integer+" NOT NULL", "deleted "+types.integer+" NOT NULL", "value "+types.text)
-	all = append(all, "CREATE TABLE IF NOT EXISTS "+qualified(d, schema, t.made(replacedSuffix))+" ("+strings.Join(columns, ", ")+")")
-
+func (t *table) keepers(desc *description) (all []keeper) {
+	d, q := t.dialect, t.dialect.quote
 	const old = "OLD."
 	var key []string
 	for _, c := range t.keyColumns() {
@@ -73,18 +67,53 @@ func (t *table) ensureReplaced(desc *description) (all []string) {
 	}
 	millis := func(c TimeColumn, row string) string { return "COALESCE(" + d.millis(c.Type, row+q(c.Name)) + ", 0)" }
 	created, expires, version := millis(t.created, old), millis(t.expires, old), "COALESCE("+old+q(t.version)+", 0)"
-	insert := func(died string, deleted int, where string) string {
-		return fmt.Sprintf("INSERT INTO %s (%s, created_at, died_at, version, deleted, value) SELECT %s, %s, %s, %s, %d, %s WHERE %s",
-			d.indexed(schema, t.made(replacedSuffix)), strings.Join(t.replacedKey(), ", "), strings.Join(key, ", "), created, died, version, deleted, t.rawValue(old), where)
+	add := func(option, suffix, event, died, deleted, from, where string) {
+		insert := fmt.Sprintf("INSERT INTO %s (%s, created_at, died_at, version, deleted, value) SELECT %s, %s, %s, %s, %s, %s%s WHERE ",
+			qualified(d, desc.schema, t.made(replacedSuffix)), strings.Join(t.replacedKey(), ", "), strings.Join(key, ", "), created, died, version, deleted, t.rawValue(old), from)
+		// Not the text itself: MariaDB gives it back without comments.
+		mark := fmt.Sprintf("slidingttl %x", sha256.Sum256([]byte(event+insert+where)))
+		k := keeper{option: option, name: t.made(suffix), mark: mark[:len("slidingttl ")+16]}
+		k.statements = d.trigger(cmp.Or(desc.schema, t.schema), t.name, k.name, event, insert+"'"+k.mark+"' <> '' AND "+where)
+		all = append(all, k)
 	}
 	if t.keepReplaced {
 		next := millis(t.created, "NEW.")
-		all = append(all, d.trigger(schema, t.name, t.made(replacedSuffix), "UPDATE OF "+q(t.version), insert(
-			fmt.Sprintf("CASE WHEN %s = 0 OR %s > %s THEN %s ELSE %s END", expires, expires, next, next, expires), 0,
-			fmt.Sprintf("%s <> COALESCE(NEW.%s, 0) AND %s <> 0 AND %s <> %s AND (%s <> 0 OR %s <> 0 AND %s <= %s)", version, q(t.version), next, next, created, created, expires, expires, next)))...)
+		add("Replaced", replacedSuffix, "UPDATE OF "+q(t.version),
+			fmt.Sprintf("CASE WHEN %s = 0 OR %s > %s THEN %s ELSE %s END", expires, expires, next, next, expires), "0", "",
+			fmt.Sprintf("%s <> COALESCE(NEW.%s, 0) AND %s <> 0 AND %s <> %s AND (%s <> 0 OR %s <> 0 AND %s <= %s)", version, q(t.version), next, next, created, created, expires, expires, next))
 	}
 	if t.keepDeleted {
-		all = append(all, d.trigger(schema, t.name, t.made(deletedSuffix), "DELETE", insert(d.clock(), 1, fmt.Sprintf("%s = 0 OR %s > %s", expires, expires, d.clock())))...)
+		add("Deletes", deletedSuffix, "DELETE", "clock.now_ms", "1",
+			" FROM (SELECT "+d.clock()+" AS now_ms) AS clock", fmt.Sprintf("(%s = 0 OR %s > clock.now_ms)", expires, expires))
+	}
+	return all
+}
+
+// ensureReplaced returns the statements that create that table and its triggers, or bring them up to date.
+func (t *table) ensureReplaced(d *description) (all []string) {
+	if d.kept == nil {
+		return nil
+	}
+	types, name := t.dialect.types(), qualified(t.dialect, cmp.Or(d.schema, t.schema), t.made(replacedSuffix))
+	if texts := append(t.replacedKey(), "value"); len(d.kept.columns) == 0 {
+		columns := strings.Join(texts, " "+types.kept+", ") + " " + types.kept
+		for _, c := range []string{"created_at", "died_at", "version", "deleted"} {
+			columns += ", " + c + " " + types.integer + " NOT NULL"
+		}
+		all = append(all, "CREATE TABLE IF NOT EXISTS "+name+" (id "+types.serial+", "+columns+")")
+	} else {
+		for _, c := range texts {
+			if is, there := d.kept.columns[c]; !there {
+				all = append(all, "ALTER TABLE "+name+" ADD COLUMN "+c+" "+types.kept)
+			} else if types.modify != "" && !strings.EqualFold(is.name, types.kept) {
+				all = append(all, fmt.Sprintf(types.modify, name, c, types.kept))
+			}
+		}
+	}
+	for _, k := range t.keepers(d) {
+		if !strings.Contains(d.enabled[k.name], k.mark) {
+			all = append(all, k.statements...)
+		}
 	}
 	return all
 }
@@ -129,28 +158,30 @@ func (s *Sweeper) takeReplaced(ctx context.Context, tx *stdsql.Tx, limit int) (d
 	return dead, ids, cut, rows.Err()
 }
 
-// checkReplaced checks that the table and triggers of Options.Replaced and Options.Deletes exist.
-func (t *table) checkReplaced(ctx context.Context, d *description) error {
-	for _, o := range []struct {
-		name, suffix string
-		wanted       bool
-	}{{"Replaced", replacedSuffix, t.keepReplaced}, {"Deletes", deletedSuffix, t.keepDeleted}} {
-		if !o.wanted {
-			continue
+// checkReplaced checks that the table and triggers of Options.Replaced and Options.Deletes exist, as
+// ensureReplaced makes them.
+func (t *table) checkReplaced(d *description) error {
+	if d.kept == nil {
+		return nil
+	}
+	made, mend := t.made(replacedSuffix), ", as EnsureTable and the statements of Schema make it"
+	for _, k := range t.keepers(d) {
+		text, enabled := d.enabled[k.name]
+		switch {
+		case len(d.kept.columns) == 0 || d.kept.schema != d.schema || !enabled:
+			return t.invalid("Options."+k.option, "without its table, or its trigger enabled", "needs "+made+" in the same schema, and the trigger "+k.name+mend+" (MySQL: over a connection of utf8mb4)")
+		case d.kept.wrong != "":
+			return t.invalid("Options."+k.option, "with a table "+d.kept.wrong, "needs in "+made+" a table with transactions, of which this user sees all rows")
+		case text != "" && !strings.Contains(text, k.mark):
+			return t.invalid("Options."+k.option, "with the trigger of another release, or of other Options", "needs the trigger "+k.name+mend+": otherwise what it hands over lacks columns, or is lost")
+		case k.option == "Deletes" && d.silent:
+			return t.invalid("Options."+k.option, "with a reference that has ON DELETE CASCADE", "must not be set, or the reference not cascade: this database fires no trigger for the rows that it takes")
 		}
-		replaced, err := t.dialect.describe(ctx, t.db, t.schema, t.made(replacedSuffix))
-		if err != nil {
-			return t.failed(ctx, err)
-		}
-		switch made := t.made(replacedSuffix); {
-		case len(replaced.columns) == 0 || replaced.schema != d.schema || !slices.Contains(d.enabled, t.made(o.suffix)):
-			return t.invalid("Options."+o.name, "without its table, or its trigger enabled", "needs "+made+" in the same schema, and the trigger "+t.made(o.suffix)+", as EnsureTable makes them (MySQL: over a connection of utf8mb4)")
-		case replaced.wrong != "":
-			return t.invalid("Options."+o.name, "with a table "+replaced.wrong, "needs in "+made+" a table with transactions, of which this user sees all rows")
-		case strings.Contains(replaced.columns["value"].name, " character set "):
-			return t.invalid("Options."+o.name, "with values as "+replaced.columns["value"].name, "needs in "+made+" a column value of utf8mb4, as EnsureTable makes it: other texts are lost")
-		case o.suffix == deletedSuffix && d.silent:
-			return t.invalid("Options."+o.name, "with a reference that has ON DELETE CASCADE", "must not be set, or the reference not cascade: this database fires no trigger for the rows that it takes")
+		for _, c := range append(t.replacedKey(), "value") {
+			is, there := d.kept.columns[c]
+			if !there || t.dialect.types().modify != "" && !strings.EqualFold(is.name, t.dialect.types().kept) {
+				return t.invalid("Options."+k.option, fmt.Sprintf("with %s as %q", c, is.name), "needs in "+made+" a column "+c+" of "+t.dialect.types().kept+mend+": others lose texts, or refuse them")
+			}
 		}
 	}
 	return nil

@@ -1,8 +1,11 @@
 package sql
 
 import (
+	"bytes"
 	"context"
 	stdsql "database/sql"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,7 +23,7 @@ func (t *table) keeps(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.checkReplaced(ctx, desc)
+	return t.checkReplaced(desc)
 }
 
 // TestDeletes: a record deleted alive, by Delete, Remove or another program's statement, is handed
@@ -329,6 +332,160 @@ func TestKeptKind(t *testing.T) {
 			err = d.Check(t.Context(), time.Hour)
 			if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("Check: %v; want it to name %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestOlderTriggers: Check refuses triggers of other Options by name. EnsureTable brings them up to date, and an
+// archive then gets from them what it gets from a sweeper; a second time there is nothing to do.
+func TestOlderTriggers(t *testing.T) {
+	type before struct{ A string }
+	type after struct{ A, B string }
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		ctx := t.Context()
+		text := map[Dialect]string{MySQL: "VARCHAR(50)", SQLite: "TEXT", PostgreSQL: `text COLLATE "C"`}[dialect]
+		if dialect == MySQL {
+			mustExec(t, db, dialect, "CREATE TABLE shops (id VARBINARY(50) PRIMARY KEY, a VARCHAR(50))")
+			mustExec(t, db, dialect, "CREATE TABLE shops_replaced (id BIGINT AUTO_INCREMENT PRIMARY KEY, key0 VARBINARY(50), created_at BIGINT NOT NULL, died_at BIGINT NOT NULL, version BIGINT NOT NULL, deleted BIGINT NOT NULL, value LONGTEXT CHARACTER SET utf8mb4)")
+		} else {
+			mustExec(t, db, dialect, "CREATE TABLE shops (id "+text+" NOT NULL PRIMARY KEY, a "+text+")")
+		}
+		old, err := New(db, dialect, "shops", &Options[before]{Deletes: true, Replaced: true, Row: Row[before]{Columns: []string{"a"}, Fields: func(r *before) []any { return []any{&r.A} }}})
+		if err == nil {
+			err = errors.Join(old.EnsureTable(ctx), old.Check(ctx, time.Hour))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustExec(t, db, dialect, "ALTER TABLE shops ADD COLUMN b "+text)
+		d, err := New(db, dialect, "shops", &Options[after]{Deletes: true, Replaced: true, Row: Row[after]{Columns: []string{"a", "b"}, Fields: func(r *after) []any { return []any{&r.A, &r.B} }}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = d.Check(ctx, time.Hour)
+		if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "shops_replaced") || !strings.Contains(err.Error(), "EnsureTable") {
+			t.Errorf("Check: %v", err)
+		}
+		if err := errors.Join(d.EnsureTable(ctx), d.Check(ctx, time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := d.Schema(ctx, ""); err != nil || len(left) > 0 {
+			t.Errorf("after EnsureTable Schema has %q, %v", left, err)
+		}
+		now := driver.Floor(d.Now())
+		life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+		for _, key := range []string{"deleted", "replaced", "swept"} {
+			if _, err := d.Insert(ctx, key, after{"a", "b"}, life, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := d.Delete(ctx, "deleted"); err != nil {
+			t.Fatal(err)
+		}
+		mustExec(t, db, dialect, "UPDATE shops SET created_at = 500, expires_at = 1000, sweep_at = 1000")
+		if _, err := d.Insert(ctx, "replaced", after{}, life, now); err != nil {
+			t.Fatal(err)
+		}
+		if buried := d.buryAll(t); len(buried) != 3 {
+			t.Errorf("%d are buried", len(buried))
+		} else {
+			for _, b := range buried {
+				if !sameJSON(b.Value, `{"a": "a", "b": "b"}`) {
+					t.Errorf("%s is buried as %s", b.Key, b.Value)
+				}
+			}
+		}
+	})
+}
+
+// buryAll sweeps once, and returns what was handed over.
+func (t *table) buryAll(test testing.TB) (all []driver.Dead) {
+	test.Helper()
+	s, err := t.Sweeper(&SweepOptions{Bury: func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
+		all = append(all, dead...)
+		return nil
+	}})
+	if err == nil {
+		err = s.Sweep(test.Context())
+	}
+	if err != nil {
+		test.Error(err)
+	}
+	return all
+}
+
+// TestKeptBytes: a key of bytes, one longer than MaxKey, and a value of bytes that are no text, are handed over as
+// the row has them, whoever deletes it.
+func TestKeptBytes(t *testing.T) {
+	for name, c := range map[string]struct{ db, key string }{
+		"mariadb, BINARY": {"mariadb", "BINARY(16)"}, "mariadb, VARBINARY": {"mariadb", "VARBINARY(500)"}, "mariadb, UUID": {"mariadb", "UUID"},
+		"sqlite": {"sqlite", "BLOB NOT NULL"}, "postgres": {"postgres", "bytea"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, of := t.Context(), databases[c.db]
+			db := sqltest.DB(t, of.server)
+			value := map[Dialect]string{MySQL: "LONGBLOB", SQLite: "BLOB", PostgreSQL: "jsonb"}[of.dialect]
+			mustExec(t, db, of.dialect, "CREATE TABLE bytes (id "+c.key+" PRIMARY KEY, value "+value+")")
+			key := Key{
+				Split: func(key string) ([]any, error) { b, err := hex.DecodeString(key); return []any{b}, err },
+				Join: func(columns []string) string {
+					if h, ok := strings.CutPrefix(columns[0], `\x`); ok { // bytea as text
+						return h
+					}
+					return hex.EncodeToString([]byte(columns[0]))
+				},
+			}
+			keys := []string{"ff00112233445566778899aabbccddee", "61616161616161616161616161610000", "fe00112233445566778899aabbccddee"}
+			if c.key == "UUID" {
+				key = Key{}
+				keys = []string{"123e4567-e89b-12d3-a456-426655440000", "223e4567-e89b-12d3-a456-426655440000", "323e4567-e89b-12d3-a456-426655440000"}
+			}
+			d, err := New(db, of.dialect, "bytes", &Options[json.RawMessage]{Deletes: true, Replaced: true, Key: key})
+			if err == nil {
+				err = errors.Join(d.EnsureTable(ctx), d.Check(ctx, time.Hour))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := driver.Floor(d.Now())
+			life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+			v := `"ann"`
+			if of.dialect == MySQL {
+				v = "\"x\xffy\""
+			}
+			for _, k := range keys {
+				if _, err := d.Insert(ctx, k, json.RawMessage(v), life, now); err != nil {
+					t.Fatal(err)
+				}
+				if raw, err := d.Raw(ctx, k); err != nil || string(raw.Value) != v {
+					t.Errorf("Raw: %q, %v", raw.Value, err)
+				}
+			}
+			if err := d.Delete(ctx, keys[0]); err != nil {
+				t.Errorf("Delete: %v", err)
+			}
+			if c.key == "VARBINARY(500)" { // another program's
+				long := hex.EncodeToString(bytes.Repeat([]byte{0xff, 'k'}, 200))
+				mustExec(t, db, of.dialect, "INSERT INTO bytes (id, value) VALUES (x'"+long+"', '"+v+"')")
+				mustExec(t, db, of.dialect, "DELETE FROM bytes WHERE id = x'"+long+"'")
+				keys = append(keys, long)
+			}
+			mustExec(t, db, of.dialect, "UPDATE bytes SET created_at = 500, expires_at = 1000, sweep_at = 1000")
+			if _, err := d.Insert(ctx, keys[1], json.RawMessage("1"), life, now); err != nil {
+				t.Errorf("Insert over a dead one: %v", err)
+			}
+			var buried []string
+			for _, b := range d.buryAll(t) {
+				buried = append(buried, b.Key)
+				if string(b.Value) != v {
+					t.Errorf("%s is buried with %q", b.Key, b.Value)
+				}
+			}
+			slices.Sort(buried)
+			slices.Sort(keys)
+			if !slices.Equal(buried, keys) {
+				t.Errorf("%q are buried; want %q", buried, keys)
 			}
 		})
 	}

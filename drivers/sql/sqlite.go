@@ -94,7 +94,7 @@ UNION ALL
 SELECT 'rowid', 1, name FROM pragma_table_info(?2, COALESCE(NULLIF(?1, ''), 'main')) WHERE pk AND lower(type) = 'integer'`
 
 func (s sqlite) describe(ctx context.Context, db *stdsql.DB, schema, table string) (*description, error) {
-	triggers := "SELECT name FROM " + qualified(s, cmp.Or(schema, "main"), "sqlite_master") + " WHERE type = 'trigger' AND tbl_name = ?2 COLLATE NOCASE"
+	triggers := "SELECT name, sql FROM " + qualified(s, cmp.Or(schema, "main"), "sqlite_master") + " WHERE type = 'trigger' AND tbl_name = ?2 COLLATE NOCASE"
 	return describe(ctx, db, sqliteColumns, sqliteIndexes, triggers, schema, table)
 }
 
@@ -166,7 +166,7 @@ func (sqlite) types() traits {
 	return traits{
 		key:     func(int) string { return "TEXT NOT NULL" },
 		value:   "TEXT",
-		integer: "INTEGER", serial: "INTEGER PRIMARY KEY", text: "TEXT",
+		integer: "INTEGER", serial: "INTEGER PRIMARY KEY", kept: "TEXT",
 		// Take SQLite's only lock before the transaction reads: a transaction that reads first
 		// cannot write if another has written meanwhile.
 		lock: "UPDATE %[1]s SET %[2]s = %[2]s WHERE 0", inProcess: true, tuples: "VALUES ", begin: "BEGIN",
@@ -178,5 +178,6 @@ func (sqlite) types() traits {
 func (s sqlite) indexed(_, table string) string { return s.quote(table) }
 
 func (d sqlite) trigger(schema, table, trigger, event, insert string) []string {
-	return []string{"CREATE TRIGGER IF NOT EXISTS " + qualified(d, schema, trigger) + " AFTER " + event + " ON " + d.quote(table) + " BEGIN " + insert + "; END"}
+	name := qualified(d, schema, trigger)
+	return []string{"DROP TRIGGER IF EXISTS " + name, "CREATE TRIGGER IF NOT EXISTS " + name + " AFTER " + event + " ON " + d.quote(table) + " BEGIN " + insert + "; END"}
 }
