@@ -86,9 +86,11 @@ type Options[T any] struct {
 	// both; writers need the right to insert there. False: such a life is lost.
 	Replaced bool
 
-	// Deletes keeps a record that is deleted while alive, by this or another program, in the same
-	// table by another trigger, and hands it to SweepOptions.Bury as one that died then, with
-	// Dead.Deleted. False: deletes are not recorded.
+	// Deletes keeps each row that is deleted by anything but a Sweeper with Bury, be it another program, in the same
+	// table by another trigger, and hands it to SweepOptions.Bury: if it was alive, as one that died
+	// then, with Dead.Deleted. Such a Sweeper writes each dead row once more before it deletes it. Every process
+	// that sweeps must set it alike: a Sweeper with Bury that does not hands a life over twice, as does a harvest.
+	// False: deletes are not recorded.
 	Deletes bool
 
 	// SyncTouches makes touches wait for their commit. On PostgreSQL a touch that only moves an expiry

@@ -120,7 +120,8 @@ func (s *Sweeper) breaks(ctx context.Context, row []rowKey) (broken bool, err er
 			_, err = tx.ExecContext(ctx, "SAVEPOINT part")
 		}
 		if err == nil {
-			_, err = s.table.sweepRows(ctx, tx, s.writes(taken{dead: row})[2])
+			all := s.writes(taken{dead: row})
+			_, err = s.table.sweepRows(ctx, tx, all[len(all)-1])
 		}
 		if err != nil {
 			return none, err

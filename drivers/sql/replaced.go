@@ -56,8 +56,8 @@ type keeper struct {
 //
 // A life is replaced if one write changes both version and created_at, and the row had a created_at
 // or was dead: an adoption gives a live row its first. The life died at its expiry, or when the
-// next began if that was earlier. A life is deleted if its row is deleted before its expiry:
-// sweepers delete the others.
+// next began if that was earlier. A life is deleted, or died at its expiry before that, if its row is deleted by
+// anyone but a sweeper that hands it over itself.
 func (t *table) keepers(desc *description) (all []keeper) {
 	d, q := t.dialect, t.dialect.quote
 	const old = "OLD."
@@ -83,8 +83,9 @@ func (t *table) keepers(desc *description) (all []keeper) {
 			fmt.Sprintf("%s <> COALESCE(NEW.%s, 0) AND %s <> 0 AND %s <> %s AND (%s <> 0 OR %s <> 0 AND %s <= %s)", version, q(t.version), next, next, created, created, expires, expires, next))
 	}
 	if t.keepDeleted {
-		add("Deletes", deletedSuffix, "DELETE", "clock.now_ms", "1",
-			" FROM (SELECT "+d.clock()+" AS now_ms) AS clock", fmt.Sprintf("(%s = 0 OR %s > clock.now_ms)", expires, expires))
+		alive := "CASE WHEN " + expires + " = 0 OR " + expires + " > clock.now_ms THEN %s ELSE %s END"
+		add("Deletes", deletedSuffix, "DELETE", fmt.Sprintf(alive, "clock.now_ms", expires), fmt.Sprintf(alive, "1", "0"),
+			" FROM (SELECT "+d.clock()+" AS now_ms) AS clock", fmt.Sprintf("COALESCE(%s, 0) <> %d", old+q(t.sweep), handedOver))
 	}
 	return all
 }

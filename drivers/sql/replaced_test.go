@@ -27,7 +27,7 @@ func (t *table) keeps(ctx context.Context) error {
 }
 
 // TestDeletes: a record deleted alive, by Delete, Remove or another program's statement, is handed
-// over once, with that time of death. A dead one is not, and the sweeper hands over none twice.
+// over once, with that time of death. A dead one is, as it died before, and the sweeper hands over none twice.
 func TestDeletes(t *testing.T) {
 	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
 		ctx := t.Context()
@@ -100,7 +100,10 @@ func TestDeletes(t *testing.T) {
 		if r := got["swept"]; r.Deleted || r.At != dead.ExpiresAt {
 			t.Errorf("what was swept is handed over as %+v", r)
 		}
-		if len(got) != 4 {
+		if r := got["dead"]; r.Deleted || r.At != dead.ExpiresAt {
+			t.Errorf("what was deleted after its death is handed over as %+v", r)
+		}
+		if len(got) != 5 {
 			t.Errorf("%d are handed over: %v", len(got), got)
 		}
 	})

@@ -275,8 +275,17 @@ type rowsWrite struct {
 
 // writes returns the writes of a batch. The last deletes: the others' rows may go with what it deletes.
 func (s *Sweeper) writes(rows taken) []rowsWrite {
-	return []rowsWrite{{s.file(), rows.live, false}, {s.skip(), rows.skipped, false}, {"DELETE FROM " + s.table.quoted(), rows.dead, true}}
+	all := []rowsWrite{{s.file(), rows.live, false}, {s.skip(), rows.skipped, false}}
+	if s.opts.Bury != nil && s.table.keepDeleted {
+		all = append(all, rowsWrite{s.later(fmt.Sprint(handedOver)), rows.dead, false})
+	}
+	return append(all, rowsWrite{"DELETE FROM " + s.table.quoted(), rows.dead, true})
 }
+
+// handedOver is the sweep_at by which a sweeper, in the transaction that deletes a row, tells the trigger of
+// Options.Deletes that Bury has had it. No clock could: rows die while they are deleted, and each process has a Retain
+// of its own.
+const handedOver = -park
 
 // file sets sweep_at to the expiry, and parks the retained dead.
 func (s *Sweeper) file() string {
