@@ -111,6 +111,8 @@ func possible(db string, c configuration) bool {
 		return false
 	case (c["kind"] == "view" || c["kind"] == "system versioning") && strings.HasPrefix(c["extra"], "unique owner"), db == "mariadb" && c["kind"] == "MyISAM" && strings.HasPrefix(c["key"], "VARCHAR"):
 		return false
+	case strings.HasPrefix(c["kind"], "strict value ") && c["T"] == "life only": // where the application's own value is a text
+		return false
 	case db == "sqlite" && strings.HasPrefix(c["kind"], "strict"):
 		for _, name := range []string{"key", "created", "expires", "value"} {
 			if c[name] != "" && !slices.Contains([]string{"TEXT", "INTEGER"}, c[name]) {
