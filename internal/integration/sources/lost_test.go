@@ -93,7 +93,7 @@ func TestLost(t *testing.T) {
 		}{
 			{sql.Options[session]{}, map[string]int{"died": 1, "replaced": 1}},
 			{sql.Options[session]{Replaced: true}, map[string]int{"died": 1, "replaced": 2}},
-			{sql.Options[session]{Replaced: true, Deletes: true}, map[string]int{"died": 1, "replaced": 2, "deleted": 1}},
+			{sql.Options[session]{Replaced: true, Deletes: true}, map[string]int{"died": 1, "replaced": 2, "deleted": 1, "died and deleted": 1}},
 		} {
 			t.Run(fmt.Sprint(c.opts.Replaced, c.opts.Deletes), func(t *testing.T) {
 				d, err := sql.New(sqltest.DB(t, sqltest.SQLite), sql.SQLite, table, &c.opts)
