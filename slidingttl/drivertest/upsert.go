@@ -198,13 +198,22 @@ var upsertCases = []testCase{{
 		const writers, each = 2, 8
 		key := t.key("a")
 		e := t.insert(key, 0, t.life(time.Hour))
+		read := make(chan struct{}) // an upsert has read, and not written yet
+		var once sync.Once
+		begin := func() { once.Do(func() { close(read) }) }
 		plan := func(found *driver.Meta) (driver.Life, error) {
 			if found == nil { // a guess, which the store's condition corrects
 				return e.Life, nil
 			}
+			begin()
 			return found.Life, nil
 		}
 		t.together(2*writers, func(i int) {
+			if i%2 == 0 {
+				<-read
+			} else {
+				defer begin()
+			}
 			for range each {
 				if i%2 == 0 {
 					t.pushExpiry(key, e.Meta)
