@@ -594,12 +594,7 @@ func TestLandedTouchOfTheRowBefore(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				under := newFlat[int]()
 				d := over[int](under)
-				var slow atomic.Bool
-				d.after = func(op, _ string) {
-					if op == "touch" && slow.CompareAndSwap(true, false) {
-						time.Sleep(2 * time.Second)
-					}
-				}
+				slow := lateTouch(d)
 				p := session
 				p.Slack = slack
 				s := open(t, d, p, nil)

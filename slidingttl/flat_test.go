@@ -134,12 +134,7 @@ func TestLostTouchOfARowIsItsOwn(t *testing.T) {
 		under := newFlat[profile]()
 		d := over[profile](under)
 		_, w := wrapOver(t, d, flatProfiles{under}, nil, false)
-		var slow atomic.Bool
-		d.after = func(op, _ string) {
-			if op == "touch" && slow.CompareAndSwap(true, false) {
-				time.Sleep(2 * time.Second)
-			}
-		}
+		slow := lateTouch(d)
 		must(t, flatProfiles{under}.Upsert(t.Context(), 1, profile{Name: "ann"}))
 		d.before = func(_ context.Context, op, _ string) error {
 			if op == "touch" && slow.Load() {
@@ -307,4 +302,15 @@ func TestLateTouchOfARowLeavesItsSuccessor(t *testing.T) {
 			t.Errorf("a row that nobody has read has %+v", e.Meta)
 		}
 	})
+}
+
+// lateTouch makes the answer of the next touch 2 s late, once slow is set.
+func lateTouch[T any](d *remote[T]) (slow *atomic.Bool) {
+	slow = new(atomic.Bool)
+	d.after = func(op, _ string) {
+		if op == "touch" && slow.CompareAndSwap(true, false) {
+			time.Sleep(2 * time.Second)
+		}
+	}
+	return slow
 }

@@ -18,12 +18,7 @@ func TestSaveBehindALateAnswer(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				under := newFlat[profile]()
 				d := over[profile](under)
-				var slow atomic.Bool
-				d.after = func(op, _ string) {
-					if op == "touch" && slow.CompareAndSwap(true, false) {
-						time.Sleep(2 * time.Second)
-					}
-				}
+				slow := lateTouch(d)
 				p := session
 				p.Slack = slack
 				s := open[profile](t, d, p, nil)
@@ -55,6 +50,57 @@ func TestSaveBehindALateAnswer(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A Get of a row that another process has wiped is served by no touch whose late answer comes while the Get reads.
+func TestGetReadsBehindALateAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		under := newFlat[profile]()
+		d := over[profile](under)
+		slow := lateTouch(d)
+		late := d.after
+		d.after = func(op, key string) {
+			if late(op, key); op == "get" && under.at(profileKey(1)).Value.Name == "bob" {
+				time.Sleep(3 * time.Second)
+			}
+		}
+		p := session
+		p.Slack = 5 * time.Minute
+		w := wrapOf(t, open[profile](t, d, p, nil), flatProfiles{under})
+		must(t, flatProfiles{under}.Upsert(t.Context(), 1, profile{Name: "ann"}))
+		slow.Store(true)
+		_, err := w.Get(t.Context(), 1)
+		must(t, err)
+		must(t, flatProfiles{under}.Upsert(t.Context(), 1, profile{Name: "bob"}))
+		_, err = w.Get(t.Context(), 1)
+		must(t, err)
+		time.Sleep(time.Minute)
+		if e := under.at(profileKey(1)); e.ExpiresAt == 0 {
+			t.Errorf("a minute after a Get it is %+v", e)
+		}
+	})
+}
+
+// A TouchEntry of a row that a touch under way adopts is served by that touch.
+func TestTouchEntryBesideAnAdoption(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		under := newFlat[int]()
+		d := over[int](under)
+		slow := lateTouch(d)
+		s := open[int](t, d, session, nil)
+		under.plant("k", 1, driver.Meta{})
+		e, err := s.Peek(t.Context(), "k")
+		must(t, err)
+		slow.Store(true)
+		go func() { _, _ = s.Get(context.Background(), "k") }()
+		time.Sleep(100 * time.Millisecond)
+		e, err = s.TouchEntry(t.Context(), "k", e)
+		must(t, err)
+		time.Sleep(time.Minute)
+		if n := s.Stats().TouchLost; n != 0 {
+			t.Errorf("TouchEntry returns %+v; %d touches are lost", e.Meta, n)
+		}
+	})
 }
 
 // A touch that ends without a write has replaced nothing, and serves no Upsert that has wiped the row.
@@ -229,10 +275,16 @@ func TestSaveAndDeletionInOneSecond(t *testing.T) {
 }
 
 // slowBatch answers GetMulti late.
-type slowBatch struct{ flatProfiles }
+type slowBatch struct {
+	flatProfiles
+	hides *atomic.Bool // what it has
+}
 
 func (m slowBatch) GetMulti(ctx context.Context, ids []int) (map[int]profile, error) {
 	all := map[int]profile{}
+	if m.hides.Load() {
+		return all, nil
+	}
 	for _, id := range ids {
 		if v, err := m.Get(ctx, id); err == nil {
 			all[id] = v
@@ -242,18 +294,28 @@ func (m slowBatch) GetMulti(ctx context.Context, ids []int) (map[int]profile, er
 	return all, nil
 }
 
-// An id that is deleted while GetMulti reads is left out.
+// An id that is deleted while GetMulti reads is left out, and so is one that the repository then leaves out.
 func TestGetMultiBesideADeletion(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := newRow(t, nil)
-		w, err := slidingttl.Wrap(slowBatch{flatProfiles{r.under}}, r.s, profileKey, &slidingttl.WrapOptions[profile]{CreatedAt: func(profile) time.Time { return time.Now().Add(-time.Hour) }})
-		must(t, err)
-		go func() { time.Sleep(500 * time.Millisecond); _ = w.Delete(context.Background(), 1) }()
-		all, err := w.GetMulti(t.Context(), []int{1, 2})
-		if _, there := all[1]; err != nil || there {
-			t.Errorf("GetMulti beside the deletion: %v, %v", all, err)
-		}
-	})
+	for _, reborn := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			r := newRow(t, nil)
+			repo := slowBatch{flatProfiles{r.under}, new(atomic.Bool)}
+			w, err := slidingttl.Wrap(repo, r.s, profileKey, &slidingttl.WrapOptions[profile]{CreatedAt: func(profile) time.Time { return time.Now().Add(-time.Hour) }})
+			must(t, err)
+			go func() {
+				time.Sleep(500 * time.Millisecond)
+				_ = w.Delete(context.Background(), 1)
+				if reborn {
+					_ = repo.Upsert(context.Background(), 1, profile{Name: "bob"}) // by another program
+					repo.hides.Store(true)
+				}
+			}()
+			all, err := w.GetMulti(t.Context(), []int{1, 2})
+			if _, there := all[1]; err != nil || there {
+				t.Errorf("reborn %v: GetMulti beside the deletion: %v, %v", reborn, all, err)
+			}
+		})
+	}
 }
 
 // losing writes, and loses the answer.

@@ -26,7 +26,8 @@ func (t *Touches) Deletes(key string) Deletion {
 // do those of accesses that began before. With gone, for good, those that came before it are over. It waits for the one
 // that runs until ctx ends, at most Timeout; not in a transaction, for which that one may wait.
 func (t *Touches) Deleted(ctx context.Context, key string, began Deletion, gone bool) {
-	d := &Deletion{began: began.began, first: began.first, ended: t.now(), gone: gone}
+	d := &began
+	d.ended, d.gone = t.now(), gone
 	var runs chan struct{}
 	t.lock()
 	if t.Memo != nil {

@@ -25,6 +25,17 @@ func TestDeletionConcernsEarlierAccesses(t *testing.T) {
 	}
 }
 
+// An access is before a deletion if it read its record before that began, however short the time between.
+func TestDeletionTellsEarlierAccesses(t *testing.T) {
+	f := newFixture(Config{})
+	before := Access{Since: f.Memo.Clock()}
+	d := f.Deletes("k")
+	after := Access{Since: f.Memo.Clock()}
+	if !d.before(&before) || d.before(&after) {
+		t.Errorf("the access before it is before it: %v, the one after it: %v", d.before(&before), d.before(&after))
+	}
+}
+
 // What waits for a touch whose record was deleted meanwhile serves the accesses of that one too: the deletion may be
 // rolled back.
 func TestNextTouchServesAnOrphan(t *testing.T) {
