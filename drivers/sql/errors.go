@@ -72,7 +72,7 @@ func (e masked) Unwrap() error { return e.err }
 // empty: another error. The rest may quote the argument, in a spelling of its own.
 func unencoded(err error) string {
 	text := err.Error()
-	for _, begins := range []string{"sql: converting argument ", "failed to encode args", "year is not in the range"} { // database/sql, pgx, go-sql-driver
+	for _, begins := range []string{"sql: converting argument ", "failed to encode args", "simple protocol queries must be run with ", "year is not in the range"} { // database/sql, pgx, go-sql-driver
 		if rest, ok := strings.CutPrefix(text, begins); ok {
 			place, _, _ := strings.Cut(rest, ":")
 			return begins + place

@@ -144,7 +144,7 @@ SELECT a.attname, CASE WHEN typtype = 'e' THEN 'enum'
 	WHEN b.oid = 'bytea'::regtype AND current_setting('bytea_output') <> 'hex' THEN '` + postgresEscaped + `'
 	WHEN b.oid = 'timestamp'::regtype
 		AND EXISTS (SELECT FROM pg_attrdef WHERE adrelid = attrelid AND adnum = attnum AND
-			pg_get_expr(adbin, adrelid) ~* '\mnow\M|current_|localtimestamp|_timestamp\(' AND pg_get_expr(adbin, adrelid) !~* 'at time zone|timezone\(')
+			pg_get_expr(adbin, adrelid) ~* '[[:<:]]now[[:>:]]|current_|localtimestamp|_timestamp[(]' AND pg_get_expr(adbin, adrelid) !~* 'at time zone|timezone[(]')
 		AND EXISTS (SELECT FROM generate_series(now(), now() + interval '1 year', interval '1 month') t WHERE t::timestamp <> t AT TIME ZONE 'UTC')
 		THEN 'timestamp that is local time by default: set TimeZone=UTC'
 	ELSE format_type(b.oid, modifier) END, modifier, false
