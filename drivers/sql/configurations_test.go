@@ -890,6 +890,7 @@ func (k *contractOf[T]) run() {
 	k.besides()
 	k.transactions()
 	k.refusedIn()
+	k.raced()
 	k.wrapped()
 	k.referred()
 	k.snapshot()
@@ -1156,6 +1157,35 @@ func (k *contractOf[T]) refusedIn() {
 	for _, key := range keys {
 		if _, err := k.store.Get(k.ctx, key); !errors.Is(err, driver.ErrNotFound) {
 			k.errorf("Get of %q after a rollback: %v", key, err)
+		}
+	}
+}
+
+// raced writes a new key by several calls at once, with one value, whose owner is unique: it is the key's own.
+func (k *contractOf[T]) raced() {
+	if !strings.HasPrefix(k.c["extra"], "unique owner") {
+		return
+	}
+	for i := range 60 {
+		key := k.key(fmt.Sprint("raced", i))
+		if i == 0 && !k.bear("Upsert", k.store.Upsert(k.ctx, key, k.v(2000))) {
+			return
+		}
+		var group errgroup.Group
+		for call := range 6 {
+			group.Go(func() error {
+				write := k.store.Upsert
+				if call%2 > 0 {
+					write = k.store.Insert
+				}
+				if err := write(k.ctx, key, k.v(2000+i)); err != nil && (call%2 == 0 || !errors.Is(err, slidingttl.ErrExists)) {
+					return err
+				}
+				return nil
+			})
+		}
+		if err := group.Wait(); err != nil {
+			k.errorf("of Upserts and Inserts of one new key at once: %v", err)
 		}
 	}
 }

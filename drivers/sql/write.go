@@ -54,7 +54,7 @@ func (t *table) send(ctx context.Context, k rowKey, statement func(client.Runner
 		return t.failed(ctx, err, k)
 	}
 	defer t.turn.pass()
-	began := time.Now()
+	began, again := time.Now(), false
 	for try := range attempts {
 		var conn client.Conn
 		if conn, err = t.pool.Conn(ctx); err != nil {
@@ -67,6 +67,8 @@ func (t *table) send(ctx context.Context, k rowKey, statement func(client.Runner
 				break
 			}
 			_ = driver.Sleep(ctx, min(time.Millisecond<<try, 50*time.Millisecond))
+		} else if t.dialect.verdict(err) == duplicate && t.sql.upserts && t.turn == nil && !again {
+			again = true // by another unique index of the key's own row, which others insert: PostgreSQL may look there first
 		} else if !t.dialect.verdict(err).again() && !errors.Is(err, sqldriver.ErrBadConn) {
 			break
 		}
