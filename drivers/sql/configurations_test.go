@@ -1626,6 +1626,13 @@ func (k *contractOf[T]) walks(sound []string) {
 			dead = append(dead, k.key(name))
 		}
 	}
+	var living []string
+	for i := range 5 {
+		name := fmt.Sprintf("living%d", i)
+		if set(conn, name, life(now.Add(time.Hour))) {
+			living = append(living, k.key(name))
+		}
+	}
 	guarded := k.c["guards"] != "none" && k.c["guards"] != "table" && set(conn, "guarded", life(now.Add(-time.Hour)))
 	if err := conn.Close(); err != nil {
 		k.errorf("Close: %v", err)
@@ -1670,7 +1677,7 @@ func (k *contractOf[T]) walks(sound []string) {
 	for _, bury := range []bool{true, false} {
 		o := &SweepOptions{Batch: 7}
 		if bury {
-			o.Bury = func(context.Context, *stdsql.Tx, []driver.Dead) error { return nil }
+			o.Bury = func(context.Context, *stdsql.Tx, []driver.Dead) error { return k.free(living) }
 		}
 		s, err := k.d.Sweeper(o)
 		if err != nil {
@@ -1698,6 +1705,26 @@ func (k *contractOf[T]) walks(sound []string) {
 		}
 	}
 	k.scan()
+}
+
+// free locks the rows of keys, as a touch does: none may be locked for long.
+func (k *contractOf[T]) free(keys []string) error {
+	wait := map[string]string{"postgres": "FOR NO KEY UPDATE", "mariadb": "FOR UPDATE WAIT 10"}[k.y.name]
+	if wait == "" { // SQLite has one lock for all rows
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(k.ctx, 10*time.Second) // ends a hang
+	defer cancel()
+	for _, key := range keys {
+		of, err := k.d.key.split(key)
+		if err == nil {
+			_, err = k.p.admin.ExecContext(ctx, k.d.dialect.bind("SELECT version FROM "+k.d.quoted()+" WHERE ("+strings.Join(k.d.keyColumns(), ", ")+") IN ("+tuples(1, len(of.columns))+") "+wait), of.columns...)
+		}
+		if err != nil {
+			return fmt.Errorf("a living row is locked while Bury runs: %w", err)
+		}
+	}
+	return nil
 }
 
 // guard makes a trigger that refuses to delete the row "guarded".

@@ -132,7 +132,8 @@ func (s *Sweeper) Run(ctx context.Context) {
 // error; batches committed before stay.
 //
 // With Bury it runs two transactions, on two connections if the pool allows: one reads rows while
-// Bury runs in the other. On SQLite it runs one.
+// Bury runs in the other. No row that lives is locked meanwhile. On SQLite it runs one, and all writers to the file wait
+// for Bury.
 func (s *Sweeper) Sweep(ctx context.Context) error {
 	began := time.Now()
 	err := s.sweep(ctx)
@@ -192,12 +193,12 @@ func (s *Sweeper) batches(ctx, going context.Context, take takeRows) error {
 			if lost++; lost > attempts {
 				return b.refused // is taken all the same: its key does not equal itself
 			}
-		case err == nil && (b.more || b.refused != nil):
+		case err == nil && b.cut:
+			lost, limit = 0, min(2*n, s.opts.Batch) // its other rows are read again
+		case err == nil && (b.more || b.refused != nil || n == limit):
 			lost, limit = 0, min(2*limit, s.opts.Batch)
-		case err == nil && n < limit && !b.cut:
-			return nil
 		case err == nil:
-			lost, limit = 0, min(2*n, s.opts.Batch) // a cut batch's other rows are read again
+			return nil
 		case errors.As(err, new(undone)) && len(b.keys) > 1:
 			limit = len(b.keys) / 2 // until the row is alone
 		case s.table.dialect.verdict(err).again() && lost < attempts:

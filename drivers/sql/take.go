@@ -16,32 +16,31 @@ import (
 // skipFor is how long a row that cannot be read or written is skipped.
 const skipFor = 24 * time.Hour
 
-// swept counts a transaction's rows. cut: the batch reached its limit in bytes.
+// swept counts a batch's rows. cut: it reached its limit in bytes.
 type swept struct {
 	keys                    []rowKey // of all rows taken, also if the transaction fails
+	dead                    []rowKey // not locked any more: they are to be taken again, without the living
 	deleted, filed, skipped int
 	cut                     bool
 	more                    bool  // there may be more rows
 	refused                 error // why rows were skipped; the rest of the batch must run again without them
 }
 
-// batch runs take in one transaction for at most limit rows, and counts. Without Bury it comes after
-// unseen, for the rows that this has left.
+func (b swept) rows() int { return b.deleted + b.filed + b.skipped }
+
+// batch runs take for at most limit rows, and counts. Without Bury it comes after unseen, for the rows that this has
+// left.
 func (s *Sweeper) batch(ctx context.Context, limit int, take takeRows) (b swept, err error) {
 	if s.opts.Bury == nil && s.table.dialect.some("", "") != "" {
-		if b, err = s.transaction(ctx, limit, s.unseen); err != nil {
-			b = swept{} // the next transaction finds out which rows and why
-		}
+		b = s.unseen(ctx, limit)
 	}
-	if unseen := b; unseen.rows() < limit {
-		if b, err = s.transaction(ctx, limit, take); errors.As(err, new(undone)) && len(b.keys) == 1 {
-			b, err = s.passAlone(ctx, b.keys, err, s.opts.Bury != nil && b.deleted > 0)
+	if b.rows() < limit {
+		if err = s.attempt(ctx, limit, take, &b); err == nil && len(b.dead) > 0 && b.refused == nil {
+			err = s.attempt(ctx, limit, s.again(b.dead), &b)
+			if b.rows() == 0 && b.refused == nil { // others have them all, or their keys do not find them
+				b.refused = errKept
+			}
 		}
-		if err != nil {
-			b = swept{keys: b.keys}
-		}
-		b.deleted += unseen.deleted
-		b.filed += unseen.filed
 	}
 	s.counts.deleted.Add(uint64(b.deleted))
 	s.counts.filed.Add(uint64(b.filed))
@@ -54,6 +53,20 @@ func (s *Sweeper) batch(ctx context.Context, limit int, take takeRows) (b swept,
 		s.opts.OnError(&driver.InvalidError{Field: "row", Value: fmt.Sprintf("skipped, %d times", b.skipped), Rule: rule, Err: b.refused})
 	}
 	return b, err
+}
+
+// attempt adds to b what take does in a transaction.
+func (s *Sweeper) attempt(ctx context.Context, limit int, take takeRows, b *swept) error {
+	part, err := s.transaction(ctx, limit, take)
+	if errors.As(err, new(undone)) && len(part.keys) == 1 {
+		part, err = s.passAlone(ctx, part.keys, err, s.opts.Bury != nil && part.deleted > 0)
+	}
+	if b.keys = part.keys; err != nil {
+		return err
+	}
+	b.deleted, b.filed, b.skipped = b.deleted+part.deleted, b.filed+part.filed, b.skipped+part.skipped
+	b.dead, b.cut, b.more, b.refused = part.dead, part.cut, b.more || part.more, part.refused
+	return nil
 }
 
 // takeRows locks and handles rows within a transaction.
@@ -73,42 +86,75 @@ func (s *Sweeper) transaction(ctx context.Context, limit int, take takeRows) (b 
 	return b, err
 }
 
-// unseen deletes the dead among the due rows, and sets the others' sweep_at, with one statement
-// each.
-func (s *Sweeper) unseen(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, err error) {
+// unseen sets the sweep_at of the due rows that are alive or retained, and deletes the others, with a statement and a
+// transaction each: the deletion may wait, and must lock none that a touch may need. It ends at an error: the next
+// transaction finds out which rows and why.
+func (s *Sweeper) unseen(ctx context.Context, limit int) (b swept) {
 	t := s.table
-	remove, dead := "DELETE FROM "+t.quoted(), "<= "+s.horizon()
+	remove, dead := "DELETE FROM "+t.quoted(), t.expiresOrNever()+" <= "+s.horizon()
 	for _, w := range []struct {
-		statement, expires, due string
-		rows                    *int
+		statement, is, due string
+		rows               *int
 	}{
-		{s.file(), fmt.Sprintf("BETWEEN %s + 1 AND %d", s.horizon(), never), s.due(), &b.filed},
-		{remove, dead, s.due(), &b.deleted},
-		{remove, dead, s.parked(), &b.deleted},
+		{s.file(), fmt.Sprintf("%s BETWEEN %s + 1 AND %d", t.expiresOrNever(), s.horizon(), never), s.due(), &b.filed},
+		{remove, dead, s.due() + " AND " + dead, &b.deleted},
+		{remove, dead, s.parked() + " AND " + dead, &b.deleted},
 	} {
-		keys, args := s.query(strings.Join(t.keyColumns(), ", "), w.due, limit-b.deleted)
-		if b.deleted == limit {
+		if b.rows() == limit {
 			break
 		}
-		result, err := tx.ExecContext(ctx, t.dialect.bind(w.statement+" WHERE "+t.expiresOrNever()+" "+w.expires+" AND "+t.dialect.some(t.keyTuple(), keys)), args...)
+		keys, args := s.query(strings.Join(t.keyColumns(), ", "), w.due, limit-b.rows())
+		part, err := s.transaction(ctx, limit, func(ctx context.Context, tx *stdsql.Tx, _ int) (part swept, err error) {
+			result, err := tx.ExecContext(ctx, t.dialect.bind(w.statement+" WHERE "+w.is+" AND "+t.dialect.some(t.keyTuple(), keys)), args...)
+			if err == nil {
+				n, _ := result.RowsAffected()
+				part.deleted = int(n)
+			}
+			return part, err
+		})
 		if err != nil {
-			return b, err
+			break
 		}
-		n, _ := result.RowsAffected()
-		*w.rows += int(n)
+		*w.rows += part.deleted
 	}
-	b.more = true
-	return b, nil
+	return b
 }
 
-func (b swept) rows() int { return b.deleted + b.filed + b.skipped }
-
-// rows deletes the dead among the due rows, and sets the others' sweep_at.
-func (s *Sweeper) rows(ctx context.Context, tx *stdsql.Tx, limit int) (b swept, err error) {
-	t := s.table
+// rows sets the sweep_at of the due rows that live. The dead are left to another transaction, which may be long, where
+// it can leave the living unlocked.
+func (s *Sweeper) rows(ctx context.Context, tx *stdsql.Tx, limit int) (swept, error) {
 	rows, err := s.take(ctx, tx, limit)
-	if b = (swept{deleted: len(rows.dead), filed: len(rows.live), skipped: len(rows.skipped), cut: rows.cut, more: rows.more, keys: slices.Concat(rows.dead, rows.live, rows.skipped)}); err != nil || b.rows() == 0 {
-		return b, err
+	if err != nil {
+		return swept{}, err
+	}
+	var dead []rowKey
+	if !s.table.dialect.types().inProcess {
+		dead, rows.dead = rows.dead, nil
+	}
+	b, err := s.handle(ctx, tx, rows)
+	b.dead, b.more = dead, rows.more
+	return b, err
+}
+
+// again takes those of keys that are still dead.
+func (s *Sweeper) again(keys []rowKey) takeRows {
+	return func(ctx context.Context, tx *stdsql.Tx, _ int) (swept, error) {
+		t := s.table
+		list, args := t.keyList(keys)
+		from := " FROM " + t.quoted() + " WHERE " + t.keyTuple() + " IN " + list + " AND " + t.expiresOrNever() + " <= " + s.horizon()
+		rows, err := s.read(ctx, tx, s.opts.Bury != nil, t.dialect.take(s.lives(true), t.ownColumns(), from), t.keyArgs(args))
+		if err != nil {
+			return swept{}, err
+		}
+		return s.handle(ctx, tx, rows)
+	}
+}
+
+// handle buries and deletes the dead among locked rows, and sets the others' sweep_at.
+func (s *Sweeper) handle(ctx context.Context, tx *stdsql.Tx, rows taken) (b swept, err error) {
+	t := s.table
+	if b = (swept{deleted: len(rows.dead), filed: len(rows.live), skipped: len(rows.skipped), cut: rows.cut, keys: slices.Concat(rows.dead, rows.live, rows.skipped)}); b.rows() == 0 {
+		return b, nil
 	}
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT taken"); err != nil {
 		return b, err
@@ -201,28 +247,36 @@ type taken struct {
 // take locks due rows or, if there are none, parked ones, and sorts them into dead, live and skipped.
 // One query for both would read all rows between them.
 func (s *Sweeper) take(ctx context.Context, tx *stdsql.Tx, limit int) (r taken, err error) {
-	r, err = s.takeWhere(ctx, tx, s.due(), limit)
-	if n := len(r.dead) + len(r.live) + len(r.skipped); err != nil || n > 0 {
-		r.more = n < limit && !r.cut // the parked ones
-		return r, err
+	for _, due := range []string{s.due(), s.parked()} {
+		query, args := s.taking(due, limit)
+		r, err = s.read(ctx, tx, s.opts.Bury != nil && s.table.dialect.types().inProcess, query, args)
+		if n := len(r.dead) + len(r.live) + len(r.skipped); err != nil || n > 0 {
+			r.more = n == limit || due == s.due() // the parked ones
+			return r, err
+		}
 	}
-	return s.takeWhere(ctx, tx, s.parked(), limit)
+	return r, nil
 }
 
-// taking is the query of takeWhere.
+// taking is the query of take.
 func (s *Sweeper) taking(due string, limit int) (query string, args []any) {
+	return s.query(s.lives(s.table.dialect.types().inProcess), due, limit)
+}
+
+// lives are the columns of a query for read, with the value for Bury if it is to be had now.
+func (s *Sweeper) lives(value bool) string {
 	t := s.table
 	columns := append([]string{s.horizon()}, t.keyColumns()...)
 	columns = append(columns, t.createdMillis(), t.expiresMillis(), t.dialect.quote(t.version))
-	if s.opts.Bury != nil {
+	if value && s.opts.Bury != nil {
 		columns = append(columns, t.rawValue(""))
 	}
-	return s.query(strings.Join(columns, ", "), due, limit)
+	return strings.Join(columns, ", ")
 }
 
-func (s *Sweeper) takeWhere(ctx context.Context, tx *stdsql.Tx, due string, limit int) (r taken, err error) {
+// read sorts rows. buries: they have values.
+func (s *Sweeper) read(ctx context.Context, tx *stdsql.Tx, buries bool, query string, args []any) (r taken, err error) {
 	t := s.table
-	query, args := s.taking(due, limit)
 	rows, err := tx.QueryContext(ctx, t.dialect.bind(query), args...)
 	if err != nil {
 		return r, err
@@ -233,7 +287,7 @@ func (s *Sweeper) takeWhere(ctx context.Context, tx *stdsql.Tx, due string, limi
 	var value []byte
 	key := newScannedKey(len(t.key.Columns))
 	dest := append(append([]any{&horizon}, key.dest()...), l.dest()...)
-	if s.opts.Bury != nil {
+	if buries {
 		dest = append(dest, &value)
 	}
 	for bytes := 0; !r.cut && rows.Next(); r.cut = bytes >= s.bytes {
@@ -242,13 +296,13 @@ func (s *Sweeper) takeWhere(ctx context.Context, tx *stdsql.Tx, due string, limi
 		}
 		k, meta, odd := rowKey{columns: slices.Clone(key.args)}, l.meta(), t.odd(&l)
 		switch {
-		case l.expires.odd || s.opts.Bury != nil && t.tooLong(value) != nil:
+		case l.expires.odd || buries && t.tooLong(value) != nil:
 			r.skipped = append(r.skipped, k)
 		case meta.Alive(horizon):
 			r.live = append(r.live, k)
 		default:
 			r.dead = append(r.dead, k)
-			if s.opts.Bury != nil {
+			if buries {
 				r.buried = append(r.buried, t.dead(key, meta, value, odd))
 				bytes += len(value)
 			}
