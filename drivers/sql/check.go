@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -36,6 +37,14 @@ func (t *table) Check(ctx context.Context, longest time.Duration) error {
 		return slices.ContainsFunc(append([]string{t.created.Name, t.version}, t.values...), func(v string) bool { return strings.ToLower(v) == c })
 	})
 	t.keyed.Store(&keyed)
+	var unnamed []string
+	for _, name := range t.key.Columns {
+		if desc.columns[strings.ToLower(name)].null {
+			unnamed = append(unnamed, t.dialect.quote(name)+" IS NULL")
+		}
+	}
+	unkeyed := strings.Join(unnamed, " OR ")
+	t.unkeyed.Store(&unkeyed)
 	if t.dialect.types().inProcess {
 		affinities := make([]affinity, len(t.values))
 		for i, name := range t.values {
@@ -89,6 +98,8 @@ type columnType struct {
 	name   string // in lower case
 	digits int    // digits of a second's fraction; negative: the type's maximum
 	moves  bool   // the database sets it, when others of the row are written
+	null   bool   // it may be NULL
+	filled bool   // an INSERT may leave it out, and it is not NULL: by a default, or perhaps a trigger
 }
 
 // invalidIndex is an index as it stands in DROP INDEX, and its first column.
@@ -106,7 +117,7 @@ func describe(ctx context.Context, db *stdsql.DB, columns, indexes, triggers str
 	err := each(ctx, db, columns, args, func(scan func(...any) error) error {
 		var name string
 		var c columnType
-		if err := scan(&name, &c.name, &c.digits, &c.moves); err != nil {
+		if err := scan(&name, &c.name, &c.digits, &c.moves, &c.null, &c.filled); err != nil {
 			return err
 		}
 		c.name = strings.ToLower(c.name)
@@ -362,7 +373,7 @@ func (t *table) checkTable(d *description) error {
 		mend := append(t.mend(c), "or set Options to its type")
 		column(c.Name, fits, "must be "+types.times[c.Type]+", with milliseconds: "+strings.Join(mend, ", "))
 	}
-	column(t.sweep, t.dialect.integerType, "must be "+types.integer)
+	column(t.sweep, func(is columnType) bool { return t.dialect.integerType(is) && (!is.null || is.filled) }, "must be "+types.integer+" NOT NULL DEFAULT 0: the sweeper finds no row where it is NULL")
 	column(t.version, t.dialect.integerType, "must be "+types.integer)
 	for i, name := range t.values {
 		column(name, func(is columnType) bool {
@@ -375,6 +386,11 @@ func (t *table) checkTable(d *description) error {
 		key[i] = strings.ToLower(name)
 	}
 	slices.Sort(key)
+	for _, name := range slices.Sorted(maps.Keys(d.columns)) {
+		if c := d.columns[name]; len(t.values) > 0 && !c.null && !c.filled && !strings.Contains(strings.ToLower(t.ownColumns()), t.dialect.quote(name)) {
+			errs = append(errs, t.invalid(fmt.Sprintf("column %q", name), "NOT NULL", "must have a default, or be in Options.Row: the driver inserts rows without it"))
+		}
+	}
 	ofKey := func(i index) bool { return i.unique && slices.Equal(slices.Sorted(slices.Values(i.columns)), key) }
 	if slices.ContainsFunc(d.rivals, ofKey) {
 		errs = append(errs, t.invalid("key", "with a unique index besides that is deferrable or ignores case or accents", "must have no such index on "+strings.Join(t.key.Columns, ", ")+": a write would take another key's row, or fail"))

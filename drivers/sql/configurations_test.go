@@ -53,8 +53,8 @@ var dimensions = map[string][]dimension{
 		values,
 		{"isolation", []string{"read committed", "repeatable read", "serializable"}, nil},
 		{"rights", []string{"owner", "granted", "columns"}, []string{"SELECT", "SELECT, INSERT", "SELECT, INSERT, UPDATE", "row security"}},
-		{"kind", []string{"plain", "hash partitions", "no fillfactor"}, []string{"folded key besides", "deferrable key besides", "range partitions", "unlogged", "deferrable key", "key on lower(id)", "partial key", "key including value", "no sweep index", "invalid sweep index", "view", "rule on delete", "child table"}},
-		{"extra", []string{"none", "unique owner", "unique with version", "unique with created_at"}, []string{"unique with expires_at", "unique with sweep_at", "unique with a copy of expires_at"}},
+		{"kind", []string{"plain", "hash partitions", "no fillfactor", "key that may be null", "sweep_at that may be null by default 0"}, []string{"sweep_at that may be null", "folded key besides", "deferrable key besides", "range partitions", "unlogged", "deferrable key", "key on lower(id)", "partial key", "key including value", "no sweep index", "invalid sweep index", "view", "rule on delete", "child table"}},
+		{"extra", []string{"none", "unique owner", "unique with version", "unique with created_at", "demanded by default 0"}, []string{"demanded", "unique with expires_at", "unique with sweep_at", "unique with a copy of expires_at"}},
 		{"made", []string{"whole", "by Schema", "by Schema after a cancelled index"}, nil},
 		{"keeps", []string{"nothing", "replaced", "replaced and deleted", "replaced and deleted, after an older release"}, []string{"by a disabled trigger", "by another table's trigger", "by an older release's trigger"}},
 		{"guards", []string{"none", "error", "state", "table"}, nil},
@@ -69,8 +69,8 @@ var dimensions = map[string][]dimension{
 		values,
 		{"isolation", []string{"READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"}, []string{"READ-UNCOMMITTED"}},
 		{"rights", []string{"owner", "granted", "columns"}, []string{"SELECT", "SELECT, INSERT, UPDATE"}},
-		{"kind", []string{"plain", "key partitions", "compressed"}, []string{"MyISAM", "MEMORY", "Aria", "key of a prefix", "hashed key", "no sweep index", "ignored sweep index", "system versioning", "generated version"}},
-		{"extra", []string{"none", "unique owner"}, nil},
+		{"kind", []string{"plain", "key partitions", "compressed", "key that may be null", "sweep_at that may be null by default 0"}, []string{"sweep_at that may be null", "MyISAM", "MEMORY", "Aria", "key of a prefix", "hashed key", "no sweep index", "ignored sweep index", "system versioning", "generated version"}},
+		{"extra", []string{"none", "unique owner", "demanded by default 0"}, []string{"demanded"}},
 		{"made", []string{"whole", "by Schema"}, nil},
 		{"keeps", []string{"nothing", "replaced", "replaced and deleted", "replaced and deleted, after an older release"}, []string{"by another table's trigger", "by an older release's trigger", "by a client of latin1", "in texts of latin1"}},
 		{"guards", []string{"none", "error", "number", "table"}, nil},
@@ -85,8 +85,8 @@ var dimensions = map[string][]dimension{
 		values,
 		{"isolation", []string{"default"}, nil},
 		{"rights", []string{"owner"}, []string{"query_only"}},
-		{"kind", []string{"plain", "without rowid", "strict"}, []string{"strict value BLOB", "strict value INT", "strict key BLOB", "key nocase", "partial key", "no sweep index", "view"}},
-		{"extra", []string{"none", "unique owner", "unique owner, by rollback"}, nil},
+		{"kind", []string{"plain", "without rowid", "strict", "key that may be null", "sweep_at that may be null by default 0"}, []string{"sweep_at that may be null", "strict value BLOB", "strict value INT", "strict key BLOB", "key nocase", "partial key", "no sweep index", "view"}},
+		{"extra", []string{"none", "unique owner", "unique owner, by rollback", "demanded by default 0"}, []string{"demanded"}},
 		{"made", []string{"whole", "by Schema"}, nil},
 		{"keeps", []string{"nothing", "replaced", "replaced and deleted", "replaced and deleted, after an older release"}, []string{"by another table's trigger", "by an older release's trigger"}},
 		{"guards", []string{"none", "ABORT", "ROLLBACK", "FAIL", "reference", "table"}, nil},
@@ -106,6 +106,8 @@ func possible(db string, c configuration) bool {
 	case c["keeps"] != "" && c["keeps"] != "nothing" && (c["made"] != "" && c["made"] != "whole" || c.suspect(db) != "" && !strings.HasPrefix(c.suspect(db), "keeps=")):
 		return false
 	case c["rights"] == "columns" && (c["T"] != "life only" || c["made"] != "whole"):
+		return false
+	case c["extra"] == "demanded" && c["T"] == "life only", c["made"] != "" && c["made"] != "whole" && strings.HasPrefix(c["kind"], "sweep_at that may"): // the application's own statement fills it
 		return false
 	case strings.HasPrefix(c["extra"], "unique owner") && (c["T"] != "columns" || strings.HasSuffix(c["kind"], "partitions")):
 		return false
@@ -450,6 +452,11 @@ func (c configuration) tables(db, name string) (statements []string) {
 	switch c["kind"] {
 	case "no fillfactor":
 		after = ""
+	case "key that may be null":
+		columns, primary = strings.Replace(columns, "id "+id+" NOT NULL", "id "+id, 1), ", UNIQUE ("+key+")"
+	case "sweep_at that may be null", "sweep_at that may be null by default 0":
+		_, of, _ := strings.Cut(c["kind"], " by ")
+		columns = strings.Replace(columns, "NOT NULL DEFAULT 0", of, 1)
 	case "hash partitions":
 		after = " PARTITION BY HASH (" + key + ")"
 		for i := range 3 {
@@ -530,6 +537,12 @@ func (c configuration) tables(db, name string) (statements []string) {
 			statements = append(statements, "ALTER TABLE "+name+" ADD COLUMN "+column+" "+of+" STORED")
 		}
 		statements = append(statements, "CREATE UNIQUE INDEX "+name+"_with ON "+name+" ("+key+", "+column+")")
+	}
+	if by, ok := strings.CutPrefix(c["extra"], "demanded"); ok {
+		columns := ", demanded INT NOT NULL" + strings.TrimPrefix(by, " by")
+		if statements[0] = strings.Replace(statements[0], ", PRIMARY KEY", columns+", PRIMARY KEY", 1); !strings.Contains(statements[0], columns) {
+			statements[0] = strings.Replace(statements[0], ", UNIQUE", columns+", UNIQUE", 1)
+		}
 	}
 	if c["extra"] == "unique owner" {
 		statements = append(statements, "CREATE UNIQUE INDEX "+name+"_owner ON "+name+" (owner)")
@@ -1621,8 +1634,11 @@ func (k *contractOf[T]) walks(sound []string) {
 		}
 	}
 	for i := range 20 {
-		name := fmt.Sprintf("dead%d", i)
-		if set(conn, name, life(now.Add(-time.Hour))) {
+		name, columns := fmt.Sprintf("dead%d", i), life(now.Add(-time.Hour))
+		if i == 0 {
+			delete(columns, "sweep_at") // which other programs do not know
+		}
+		if set(conn, name, columns) {
 			dead = append(dead, k.key(name))
 		}
 	}
@@ -1631,6 +1647,17 @@ func (k *contractOf[T]) walks(sound []string) {
 		name := fmt.Sprintf("living%d", i)
 		if set(conn, name, life(now.Add(time.Hour))) {
 			living = append(living, k.key(name))
+		}
+	}
+	if k.c["kind"] == "key that may be null" {
+		for _, at := range []string{"1", "NULL", fmt.Sprint(int64(now.Add(time.Hour)))} {
+			names, nulls := k.d.keyColumns(), "NULL"
+			if len(names) > 1 {
+				nulls = "7, NULL"
+			}
+			if _, err := conn.ExecContext(k.ctx, "INSERT INTO "+k.d.quoted()+" ("+strings.Join(names, ", ")+", expires_at) VALUES ("+nulls+", "+k.d.dialect.written(k.d.expires.Type, at)+")"); err != nil {
+				k.errorf("INSERT of a key that is NULL: %v", err)
+			}
 		}
 	}
 	guarded := k.c["guards"] != "none" && k.c["guards"] != "table" && set(conn, "guarded", life(now.Add(-time.Hour)))
@@ -1796,36 +1823,39 @@ func (k *contractOf[T]) planned() {
 	}
 }
 
-// scan wants a walk to meet each row once.
+// scan wants walks, one of them in segments, to meet each row once.
 func (k *contractOf[T]) scan() {
-	var rows int
-	if err := k.p.db.QueryRowContext(k.ctx, "SELECT COUNT(*) FROM "+k.d.quoted()).Scan(&rows); err != nil {
+	var rows, nulls int
+	if err := k.p.db.QueryRowContext(k.ctx, "SELECT COUNT(id), COUNT(*) - COUNT(id) FROM "+k.d.quoted()).Scan(&rows, &nulls); err != nil {
 		k.errorf("COUNT: %v", err)
 		return
 	}
-	cursors, err := k.d.Segments(k.ctx, 3)
-	if err != nil {
-		k.errorf("Segments: %v", err)
-		return
-	}
-	seen, n := make(map[string]bool), 0
-	for _, at := range cursors {
-		for at != "" {
-			page, err := k.d.Scan(k.ctx, at, 5)
-			if err != nil {
-				k.errorf("Scan: %v", err)
-				return
-			}
-			for _, r := range page.Records {
-				seen[r.Key] = true
-				n++
-			}
-			if at = page.Next; n > 2*rows {
-				at = ""
+	for _, segments := range []int{1, 3} {
+		cursors, err := k.d.Segments(k.ctx, segments)
+		if err != nil {
+			k.errorf("Segments: %v", err)
+			return
+		}
+		seen, n, passed := make(map[string]bool), 0, 0
+		for _, at := range cursors {
+			for at != "" {
+				page, err := k.d.Scan(k.ctx, at, 5)
+				if err != nil {
+					k.errorf("Scan: %v", err)
+					return
+				}
+				for _, r := range page.Records {
+					seen[r.Key] = true
+					n++
+				}
+				passed += page.Passed
+				if at = page.Next; n > 2*rows {
+					at = ""
+				}
 			}
 		}
-	}
-	if n != rows || len(seen) != rows {
-		k.errorf("a scan met %d rows, %d of them different; the table has %d", n, len(seen), rows)
+		if n != rows || len(seen) != rows || passed != nulls {
+			k.errorf("a scan met %d rows, %d of them different, and passed over %d; the table has %d, and %d without a key", n, len(seen), passed, rows, nulls)
+		}
 	}
 }

@@ -128,8 +128,10 @@ func (mysql) verdict(err error) verdict {
 	return refused
 }
 
+// mysqlColumns: the plan of an INSERT tells which column lacks a default.
 const mysqlColumns = `
-SELECT COLUMN_NAME, CONCAT(COLUMN_TYPE, IF(CHARACTER_SET_NAME IN ('utf8mb4', 'binary'), '', COALESCE(CONCAT(' character set ', CHARACTER_SET_NAME), '')), IF(EXTRA LIKE '%auto_increment%' AND NOT FIND_IN_SET('NO_AUTO_VALUE_ON_ZERO', @@sql_mode), ' auto_increment', '')), COALESCE(DATETIME_PRECISION, 0), EXTRA LIKE '%on update%' OR EXTRA LIKE '% GENERATED%'
+SELECT COLUMN_NAME, CONCAT(COLUMN_TYPE, IF(CHARACTER_SET_NAME IN ('utf8mb4', 'binary'), '', COALESCE(CONCAT(' character set ', CHARACTER_SET_NAME), '')), IF(EXTRA LIKE '%auto_increment%' AND NOT FIND_IN_SET('NO_AUTO_VALUE_ON_ZERO', @@sql_mode), ' auto_increment', '')), COALESCE(DATETIME_PRECISION, 0), EXTRA LIKE '%on update%' OR EXTRA LIKE '% GENERATED%',
+	IS_NULLABLE = 'YES', COLUMN_DEFAULT <> 'NULL' AND COLUMN_DEFAULT IS NOT NULL OR IS_NULLABLE = 'NO'
 FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ?`
 

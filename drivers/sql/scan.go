@@ -11,7 +11,8 @@ import (
 const maxPage = 10000
 
 // Scan implements driver.Scanner, with one SELECT for a page in the order of the key. A cursor
-// holds keys. A row whose key the driver would reject has a Problem. Sizes are those of the value's
+// holds keys. A row whose key the driver would reject has a Problem; one
+// whose key is NULL is passed over, and counted with the first page once Check has found that there may be such. Sizes are those of the value's
 // columns.
 func (t *table) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
 	if err := driver.CheckScan("limit", limit); err != nil {
@@ -31,6 +32,11 @@ func (t *table) Scan(ctx context.Context, from driver.Cursor, limit int) (driver
 		return driver.Page{}, err
 	}
 	page := driver.Page{Records: records}
+	if unkeyed := t.unkeyed.Load(); unkeyed != nil && *unkeyed != "" && r.After == nil && r.Prefix == "" {
+		if _, err := t.first(ctx, t.pool, "SELECT COUNT(*) FROM "+t.quoted()+" WHERE "+*unkeyed, nil, []any{&page.Passed}); err != nil {
+			return driver.Page{}, t.failed(ctx, err)
+		}
+	}
 	if len(records) == limit {
 		r.After = newBound(last.args)
 		page.Next = driver.EncodeCursor(r)

@@ -113,10 +113,12 @@ type span struct {
 	Prefix string `json:"prefix,omitempty"` // of all its keys
 }
 
+// where leaves out keys that are NULL, which have no place in an order.
 func (t *table) where(r span) (where string, args []any, err error) {
+	where = " WHERE " + strings.Join(t.keyColumns(), " IS NOT NULL AND ") + " IS NOT NULL"
 	if r.Prefix != "" {
 		text, arg := t.beginsWith(r.Prefix)
-		where, args = " AND "+text, []any{arg}
+		where, args = where+" AND "+text, []any{arg}
 	}
 	for _, end := range []struct {
 		key  bound
@@ -132,9 +134,6 @@ func (t *table) where(r span) (where string, args []any, err error) {
 		}
 		text, more := t.beyond(t.keyArgs(columns), end.sign, end.last)
 		where, args = where+" AND "+text, append(args, more...)
-	}
-	if where != "" {
-		where = " WHERE " + strings.TrimPrefix(where, " AND ")
 	}
 	return where, args, nil
 }

@@ -83,7 +83,7 @@ func (sqlite) verdict(err error) verdict {
 // sqliteColumns: ANY in a STRICT table keeps what it is given, as a column without a type does. Its others
 // but TEXT take no text.
 const sqliteColumns = `
-SELECT name, CASE WHEN lower(type) = 'text' OR NOT EXISTS (SELECT 1 FROM pragma_table_list(?2) WHERE schema = COALESCE(NULLIF(?1, ''), 'main') AND strict) THEN lower(type) WHEN lower(type) = 'any' THEN '' ELSE 'strict ' || lower(type) END, 0, 0
+SELECT name, CASE WHEN lower(type) = 'text' OR NOT EXISTS (SELECT 1 FROM pragma_table_list(?2) WHERE schema = COALESCE(NULLIF(?1, ''), 'main') AND strict) THEN lower(type) WHEN lower(type) = 'any' THEN '' ELSE 'strict ' || lower(type) END, 0, 0, NOT ("notnull" OR pk AND lower(type) = 'integer'), COALESCE(upper(dflt_value), 'NULL') <> 'NULL' OR pk AND lower(type) = 'integer'
 FROM pragma_table_info(?2, COALESCE(NULLIF(?1, ''), 'main'))`
 
 const sqliteIndexes = `
