@@ -16,6 +16,7 @@ import (
 type heldRows struct {
 	mu    sync.Mutex // guards the rest
 	rows  map[string]rowKey
+	brief []string // those that are held until the sweep ends
 	since time.Time
 }
 
@@ -49,6 +50,16 @@ func (h *heldRows) add(keys []rowKey) (known int, ok bool) {
 	return known, true
 }
 
+// release ends the hold of the brief ones.
+func (h *heldRows) release() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, name := range h.brief {
+		delete(h.rows, name)
+	}
+	h.brief = nil
+}
+
 // holds reports whether a concurrent batch has found all of keys.
 func (h *heldRows) holds(keys []rowKey) bool {
 	h.mu.Lock()
@@ -73,6 +84,13 @@ func (t *table) refusesRow(err error) bool {
 func (t *table) mayRefuseRow(err error) bool {
 	v := t.dialect.verdict(err)
 	return t.refusesRow(err) || err != nil && (v == refused || v == barred)
+}
+
+// outOfTime reports whether a limit on time, or on the wait for a lock, has ended a statement. A part of its rows may do
+// with it.
+func (t *table) outOfTime(err error) bool {
+	v := t.dialect.verdict(err)
+	return v == tooSlow || v == timedOut
 }
 
 // undone is a refusal that has undone its whole transaction, as of SQLite's RAISE(ROLLBACK), or of a
@@ -105,9 +123,19 @@ func (s *Sweeper) passAlone(ctx context.Context, row []rowKey, refusal error, bu
 	if !s.table.refusesRow(err) {
 		return b, err
 	}
+	return s.hold(row, refusal)
+}
+
+// hold passes by the only row of a transaction without a write: for this sweep, if that has only waited in vain.
+func (s *Sweeper) hold(row []rowKey, refusal error) (b swept, err error) {
 	known, ok := s.held.add(row)
 	if !ok {
 		return b, refusal
+	}
+	if known == 0 && s.table.outOfTime(refusal) {
+		s.held.mu.Lock()
+		defer s.held.mu.Unlock()
+		s.held.brief = append(s.held.brief, row[0].name())
 	}
 	return swept{skipped: 1 - known, refused: refusal}, nil
 }

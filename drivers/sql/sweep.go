@@ -108,7 +108,7 @@ func (t *table) Sweeper(opts *SweepOptions) (*Sweeper, error) {
 type SweepStats struct {
 	Deleted uint64 // dead rows
 	Filed   uint64 // rows that are alive or retained, whose sweep_at was set
-	Skipped uint64 // rows with an unreadable expiry, or that the table refuses to write or keeps; retried a day later
+	Skipped uint64 // rows with an unreadable expiry, or that the table refuses to write or keeps, retried a day later; and those whose deletion a limit on time has ended, retried by the next sweep
 	Failed  uint64 // sweeps that ended with an error
 }
 
@@ -155,6 +155,7 @@ func (s *Sweeper) Through() (at time.Time) {
 }
 
 func (s *Sweeper) sweep(ctx context.Context) error {
+	defer s.held.release()
 	if (s.table.keepReplaced || s.table.keepDeleted) && s.opts.Bury != nil {
 		if err := s.batches(ctx, ctx, s.replaced); err != nil {
 			return err
@@ -189,9 +190,10 @@ func (s *Sweeper) batches(ctx, going context.Context, take takeRows) error {
 			s.limit.ReserveN(time.Now(), n-limit) // return the unused part
 		}
 		switch {
-		case err == nil && b.refused != nil && n == 0: // passed by before
+		// Passed by before, and taken all the same, for its key does not equal itself; or one of many that wait in vain.
+		case err == nil && b.refused != nil && (n == 0 || n == b.skipped && s.table.outOfTime(b.refused)):
 			if lost++; lost > attempts {
-				return b.refused // is taken all the same: its key does not equal itself
+				return b.refused
 			}
 		case err == nil && b.cut:
 			lost, limit = 0, min(2*n, s.opts.Batch) // its other rows are read again
@@ -199,8 +201,8 @@ func (s *Sweeper) batches(ctx, going context.Context, take takeRows) error {
 			lost, limit = 0, min(2*limit, s.opts.Batch)
 		case err == nil:
 			return nil
-		case errors.As(err, new(undone)) && len(b.keys) > 1:
-			limit = len(b.keys) / 2 // until the row is alone
+		case errors.As(err, new(undone)) && len(b.keys) > 1, s.table.outOfTime(err) && limit > 1:
+			limit = cmp.Or(len(b.keys), limit) / 2 // until the row is alone
 		case s.table.dialect.verdict(err).again() && lost < attempts:
 			lost++ // lost to another transaction and rolled back
 		default:

@@ -58,7 +58,10 @@ func (s *Sweeper) batch(ctx context.Context, limit int, take takeRows) (b swept,
 // attempt adds to b what take does in a transaction.
 func (s *Sweeper) attempt(ctx context.Context, limit int, take takeRows, b *swept) error {
 	part, err := s.transaction(ctx, limit, take)
-	if errors.As(err, new(undone)) && len(part.keys) == 1 {
+	switch alone := len(part.keys) == 1; {
+	case alone && s.table.outOfTime(err):
+		part, err = s.hold(part.keys, err)
+	case alone && errors.As(err, new(undone)):
 		part, err = s.passAlone(ctx, part.keys, err, s.opts.Bury != nil && part.deleted > 0)
 	}
 	if b.keys = part.keys; err != nil {
@@ -161,7 +164,7 @@ func (s *Sweeper) handle(ctx context.Context, tx *stdsql.Tx, rows taken) (b swep
 	}
 	if len(rows.buried) > 0 {
 		if err := s.opts.Bury(ctx, tx, rows.buried); err != nil {
-			return b, err
+			return swept{}, err // no row's
 		}
 	}
 	for _, w := range s.writes(rows) {
