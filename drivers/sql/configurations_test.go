@@ -47,7 +47,7 @@ var dimensions = map[string][]dimension{
 		{"access", []string{"direct", "exec", "describe_exec direct", "bounced cache_describe", "bounced exec", "bounced simple_protocol", "bounced by session", "one connection", "bounced exec, one connection", "client_encoding=UNICODE", "client_encoding=SQL_ASCII", "standard_conforming_strings=off"}, []string{"client_encoding=latin1", "client_encoding=sjis", "default_query_exec_mode=simple_protocol standard_conforming_strings=off", "default_query_exec_mode=exec bytea_output=escape", "bounced describe_exec", "bounced", "bounced describe_exec, one connection", "bounced , one connection", "bounced exec by statement", "bounced by statement"}},
 		{"key", []string{`text COLLATE "C"`, "text", "varchar(300)", `varchar(60) COLLATE "C"`}, []string{"uuid", "citext", "bytea", "text COLLATE folded", "char(60)", "varchar", "name", "bigint", "numeric", "numeric(9,2)", "json", "inet", "macaddr", "boolean", "date", "timestamptz", "interval", "oid", "money", "varbit", "text[]", "pg_lsn", "int4range", "session_id", "session_letters"}},
 		{"layout", []string{"id", "tenant number and id", "tenant digits and id"}, []string{"tenant text and id"}},
-		{"created", []string{"bigint", "timestamptz", "timestamp", "timestamptz(3)", "timestamp DEFAULT (now() AT TIME ZONE 'UTC') in America/New_York"}, []string{"timestamp DEFAULT now() in America/New_York", "timestamptz(0)", "integer", "date", "timestamp as timestamptz"}},
+		{"created", []string{"bigint", "timestamptz", "timestamp", "timestamptz(3)", "timestamp DEFAULT (now() AT TIME ZONE 'UTC') in America/New_York"}, []string{"timestamp DEFAULT now() in America/New_York", "timestamp DEFAULT (now() AT TIME ZONE 'America/New_York')", "local_time as timestamp in America/New_York", "timestamptz(0)", "integer", "date", "timestamp as timestamptz"}},
 		{"expires", []string{"bigint", "timestamptz", "timestamp", "timestamptz for 250 years", "timestamp for 250 years"}, []string{"timestamp(2)"}},
 		{"value", []string{"jsonb", "json", "text"}, []string{"bytea", "varchar(2)", "name", "jsonpath"}},
 		values,
@@ -79,7 +79,7 @@ var dimensions = map[string][]dimension{
 		{"access", []string{"wal", "wal full", "wal, one connection", "memory, one connection", "wal, immediate", "wal, foreign keys"}, []string{"memory", "shared memory", "delete", "impatient", "exclusive", "utf16"}},
 		{"key", []string{"TEXT", "TEXT COLLATE BINARY", "VARCHAR(40)", "BLOB"}, []string{"TEXT COLLATE NOCASE", "TEXT COLLATE RTRIM", "INTEGER", "NUMERIC", "REAL", "STRING"}},
 		{"layout", []string{"id", "tenant number and id", "tenant digits and id"}, []string{"tenant text and id"}},
-		{"created", []string{"INTEGER", "TEXT", "DATETIME"}, []string{"REAL", "BLOB"}},
+		{"created", []string{"INTEGER", "TEXT", "DATETIME", "TEXT DEFAULT (datetime())"}, []string{"TEXT DEFAULT (datetime('now', 'localtime'))", "REAL", "BLOB"}},
 		{"expires", []string{"INTEGER", "BIGINT", "TIMESTAMP"}, []string{"NUMERIC"}},
 		{"value", []string{"TEXT", "JSON", "BLOB"}, []string{"INTEGER", "DOUBLE", "STRING", "DATE"}},
 		values,
@@ -236,6 +236,7 @@ func newYard(t *testing.T, name string) *yard {
 			"CREATE COLLATION folded (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
 			`CREATE DOMAIN session_id AS varchar(60) COLLATE "C"`,
 			"CREATE DOMAIN session_letters AS text COLLATE folded",
+			"CREATE DOMAIN local_time AS timestamp DEFAULT now()",
 		} {
 			mustExec(t, y.admin, PostgreSQL, s)
 		}
@@ -556,6 +557,7 @@ func timeType(column string) TimeType {
 	if forced {
 		column = as
 	}
+	column, _, _ = strings.Cut(column, " DEFAULT ")
 	switch column = strings.ToLower(column); {
 	case strings.HasPrefix(column, "timestamptz"), strings.HasPrefix(column, "timestamp(3) n"):
 		return Timestamp

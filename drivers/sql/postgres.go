@@ -137,23 +137,25 @@ func (postgres) verdict(err error) verdict {
 	return refused
 }
 
-// postgresColumns: a trigger BEFORE INSERT FOR EACH ROW may fill a column. It tells the type that a domain is over, be it over another domain. A timestamp whose
-// default is local time, in a session that is not UTC's, is another type, and so are bytes that are not hex.
+// postgresColumns tells the type that a domain is over, be it over another domain. A timestamp whose default is local
+// time, by its own zone or in a session that is not UTC's, is another type, and so are bytes that are not hex. A trigger
+// BEFORE INSERT FOR EACH ROW may fill any column.
 const postgresColumns = `
 SELECT a.attname, CASE WHEN typtype = 'e' THEN 'enum'
 	WHEN b.oid = 'bytea'::regtype AND current_setting('bytea_output') <> 'hex' THEN '` + postgresEscaped + `'
-	WHEN b.oid = 'timestamp'::regtype
-		AND EXISTS (SELECT FROM pg_attrdef WHERE adrelid = attrelid AND adnum = attnum AND
-			pg_get_expr(adbin, adrelid) ~* '[[:<:]]now[[:>:]]|current_|localtimestamp|_timestamp[(]' AND pg_get_expr(adbin, adrelid) !~* 'at time zone|timezone[(]')
-		AND EXISTS (SELECT FROM generate_series(now(), now() + interval '1 year', interval '1 month') t WHERE t::timestamp <> t AT TIME ZONE 'UTC')
-		THEN 'timestamp that is local time by default: set TimeZone=UTC'
+	WHEN b.oid = 'timestamp'::regtype AND expr ~* '[[:<:]]now[[:>:]]|current_|localtimestamp|_timestamp[(]'
+		AND CASE WHEN expr ~* 'at time zone|timezone[(]' THEN expr !~* '(at time zone |timezone[(])''(etc/)?(utc|gmt)'''
+			ELSE EXISTS (SELECT FROM generate_series(now(), now() + interval '1 year', interval '1 month') t WHERE t::timestamp <> t AT TIME ZONE 'UTC') END
+		THEN 'timestamp that is local time by default: it must be (now() AT TIME ZONE ''UTC'')'
 	ELSE format_type(b.oid, modifier) END, modifier, false, NOT (attnotnull OR b.typnotnull),
-	atthasdef OR attidentity <> '' OR b.typdefault IS NOT NULL OR EXISTS (SELECT FROM pg_trigger WHERE tgrelid = attrelid AND tgtype & 7 = 7)
+	expr IS NOT NULL OR attidentity <> '' OR EXISTS (SELECT FROM pg_trigger WHERE tgrelid = attrelid AND tgtype & 7 = 7)
 FROM pg_attribute a CROSS JOIN LATERAL (
 	WITH RECURSIVE base AS (
 		SELECT oid, typtype, typbasetype, typtypmod, a.atttypmod AS modifier, typnotnull, typdefault FROM pg_type WHERE oid = a.atttypid
 		UNION ALL SELECT t.oid, t.typtype, t.typbasetype, t.typtypmod, base.typtypmod, base.typnotnull OR t.typnotnull, COALESCE(base.typdefault, t.typdefault) FROM base JOIN pg_type t ON t.oid = base.typbasetype)
 	SELECT * FROM base WHERE typtype <> 'd') b
+LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+CROSS JOIN LATERAL (SELECT COALESCE(pg_get_expr(adbin, adrelid), b.typdefault) AS expr) e
 WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped`
 
 const postgresIndexes = `

@@ -83,7 +83,7 @@ func (sqlite) verdict(err error) verdict {
 // sqliteColumns: ANY in a STRICT table keeps what it is given, as a column without a type does. Its others
 // but TEXT take no text.
 const sqliteColumns = `
-SELECT name, CASE WHEN lower(type) = 'text' OR NOT EXISTS (SELECT 1 FROM pragma_table_list(?2) WHERE schema = COALESCE(NULLIF(?1, ''), 'main') AND strict) THEN lower(type) WHEN lower(type) = 'any' THEN '' ELSE 'strict ' || lower(type) END, 0, 0, NOT ("notnull" OR pk AND lower(type) = 'integer'), COALESCE(upper(dflt_value), 'NULL') <> 'NULL' OR pk AND lower(type) = 'integer'
+SELECT name, CASE WHEN lower(type) = 'text' OR NOT EXISTS (SELECT 1 FROM pragma_table_list(?2) WHERE schema = COALESCE(NULLIF(?1, ''), 'main') AND strict) THEN lower(type) WHEN lower(type) = 'any' THEN '' ELSE 'strict ' || lower(type) END || CASE WHEN dflt_value LIKE '%localtime%' THEN ' that is local time by default' ELSE '' END, 0, 0, NOT ("notnull" OR pk AND lower(type) = 'integer'), COALESCE(upper(dflt_value), 'NULL') <> 'NULL' OR pk AND lower(type) = 'integer'
 FROM pragma_table_info(?2, COALESCE(NULLIF(?1, ''), 'main'))`
 
 const sqliteIndexes = `
@@ -123,7 +123,7 @@ func (s sqlite) fits(t TimeType, c columnType) bool {
 		return s.integerType(c)
 	}
 	// SQLite keeps a text unchanged in a column of an unknown type, unless it looks like a number.
-	return !s.integerType(c) && !strings.Contains(c.name, "real") && !strings.Contains(c.name, "blob")
+	return !s.integerType(c) && !strings.Contains(c.name, "real") && !strings.Contains(c.name, "blob") && !strings.Contains(c.name, "local time")
 }
 
 // holds: a STRICT table refuses a text for another type, REAL takes a number's text for the number, and the client
