@@ -81,7 +81,7 @@ func TestBackgroundTouchSpendsOnce(t *testing.T) {
 	})
 }
 
-// A touch whose record dies soon does not wait for one that was queued earlier.
+// A touch whose record dies soon does not wait for one that was queued earlier, even if it fails at first.
 func TestNearerDeathGoesAhead(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -91,9 +91,17 @@ func TestNearerDeathGoesAhead(t *testing.T) {
 			read(t, s, fmt.Sprint(i))
 		}
 		time.Sleep(time.Second)
+		failed := false
+		d.before = func(_ context.Context, op, key string) error {
+			if op == "touch" && key == "near" && !failed {
+				failed = true
+				return errDown
+			}
+			return nil
+		}
 		plant(under, "near", 3*time.Second)
 		read(t, s, "near")
-		time.Sleep(2500 * time.Millisecond)
+		time.Sleep(2700 * time.Millisecond)
 		if e := stored(t, under, "near"); e.ExpiresAt.Sub(instant(time.Now())) < time.Minute {
 			t.Errorf("near has %v left", e.ExpiresAt.Sub(instant(time.Now())))
 		}
@@ -117,6 +125,14 @@ func TestTouchSpendsFromTheBudget(t *testing.T) {
 		read(t, s, "k")
 		if st := s.Stats(); st.Touched != 3 || st.Pending != 1 {
 			t.Errorf("%d touched and %d wait, want 3 and 1", st.Touched, st.Pending)
+		}
+		time.Sleep(1500 * time.Millisecond) // what was not there is owed, for a second
+		if st := s.Stats(); st.Pending != 1 {
+			t.Error("Touch took nothing of a budget that was spent")
+		}
+		time.Sleep(time.Second)
+		if st := s.Stats(); st.Pending != 0 {
+			t.Error("Touch holds back others for more than two seconds")
 		}
 	})
 }
@@ -470,4 +486,93 @@ func TestQueueFullOfTheDead(t *testing.T) {
 			t.Errorf("%d of %d records died", lost, living)
 		}
 	})
+}
+
+// Under a budget that never suffices each promise is kept, with few more touches than that takes: of records whose
+// touches fail at first, of those touched by an entry read long ago, of those to be lowered, and of those to be adopted.
+func TestPromisesUnderALastingBacklog(t *testing.T) {
+	for seed := range uint64(2) {
+		bubble(t, func(t *testing.T) {
+			const keys, budget, length = 400, 0.5, 30 * time.Minute
+			const skew = time.Second
+			policy := slidingttl.Policy{IdleGrace: 10 * time.Minute, MaxLifetime: 12 * time.Hour}
+			d, under := newRemote[int](time.Millisecond)
+			r := rand.New(rand.NewPCG(seed, 1))
+			failed := make(map[string]bool) // the key's last touch
+			var touches atomic.Int32
+			d.before = func(_ context.Context, op, key string) error {
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				if op != "touch" {
+					return nil
+				}
+				touches.Add(1)
+				if failed[key] = !strings.HasPrefix(key, "old") && len(key)%2 == 0 && !failed[key]; failed[key] {
+					return errDown
+				}
+				return nil
+			}
+			kinds := []string{"live", "old", "far", "foreign"}
+			type record struct {
+				key         string
+				first, last time.Time
+			}
+			records := make([]*record, keys)
+			entries := make(map[string]slidingttl.Entry[int])
+			s := open(t, d, policy, &slidingttl.Options[int]{Budget: budget, MaxSkew: skew})
+			for i := range records {
+				kind := kinds[i%len(kinds)]
+				records[i] = &record{key: fmt.Sprint(kind, " ", i)}
+				switch kind {
+				case "far":
+					plant(under, records[i].key, 10*time.Hour)
+				case "foreign":
+					under.Plant(records[i].key, 1, driver.Life{})
+				default:
+					plant(under, records[i].key, time.Minute+time.Duration(r.Int64N(int64(9*time.Minute))))
+				}
+			}
+			end := time.Now().Add(length)
+			lost, late := make(map[string]int), make(map[string]int)
+			for ; time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+				n := records[r.IntN(keys)]
+				kind, _, _ := strings.Cut(n.key, " ")
+				m, err := under.Get(t.Context(), n.key)
+				if err == nil && !n.first.IsZero() && time.Since(n.first) > policy.IdleGrace &&
+					(m.CreatedAt == 0 || time.Until(m.ExpiresAt.Time()) > policy.IdleGrace+2*skew) {
+					late[kind]++
+					n.first = time.Now()
+				}
+				if err == nil && !m.Alive(instant(time.Now())) {
+					err = slidingttl.ErrNotFound
+				}
+				if err != nil {
+					if !n.last.IsZero() && time.Since(n.last) < policy.IdleGrace {
+						lost[kind]++
+					}
+					plant(under, n.key, policy.IdleGrace)
+					delete(entries, n.key)
+				}
+				if kind == "old" {
+					if _, ok := entries[n.key]; !ok {
+						entries[n.key], err = s.Peek(t.Context(), n.key)
+						must(t, err)
+					}
+					_, err = s.TouchEntry(t.Context(), n.key, entries[n.key])
+				} else {
+					_, err = s.Get(t.Context(), n.key)
+				}
+				must(t, err)
+				if n.last = time.Now(); n.first.IsZero() {
+					n.first = n.last
+				}
+			}
+			if n, most := touches.Load(), keys*length.Seconds()/policy.IdleGrace.Seconds()*1.8; float64(n) > most { // many fail once
+				t.Errorf("%d touches, want at most %.0f", n, most)
+			}
+			if len(lost)+len(late) > 0 {
+				t.Errorf("seed %d: died too early: %v; not lowered or adopted in the idle grace: %v", seed, lost, late)
+			}
+		})
+	}
 }

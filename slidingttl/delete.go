@@ -44,7 +44,7 @@ func (s *Store[T]) Delete(ctx context.Context, key string) error {
 
 // DeleteEntry removes the record that was read as e, if it still has that value and life.
 //
-// ErrNotFound: it is gone or dead. ErrConflict: another value was written, or, on a store whose
+// ErrNotFound: it is gone, or its expiry has passed. ErrConflict: another value was written, or, on a store whose
 // versions change with a touch, the record was touched.
 func (s *Store[T]) DeleteEntry(ctx context.Context, key string, e Entry[T]) error {
 	return s.callKey(ctx, opDelete, key, func() (err error) {
@@ -81,7 +81,8 @@ func (s *Store[T]) retryAfterTouch(was driver.Meta, write func(was driver.Meta) 
 // down to the store's resolution, so that it has passed for processes whose clocks are behind too.
 // It may lie before created_at.
 //
-// ErrNotFound: absent or dead. ErrConflict: too many others wrote the record meanwhile.
+// ErrNotFound: absent, or its expiry has passed; one past its cap may live by another process's policy, and is ended.
+// ErrConflict: too many others wrote the record meanwhile.
 func (s *Store[T]) Retire(ctx context.Context, key string) error {
 	return s.callKey(ctx, opRetire, key, func() (err error) {
 		defer s.deleting(ctx, key, &err, false)()

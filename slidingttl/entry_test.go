@@ -70,6 +70,27 @@ func TestTouchEntry(t *testing.T) {
 	})
 }
 
+// TouchEntry of a record that was replaced touches neither.
+func TestTouchEntryOfTheRecordBefore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, _ := newRemote[int](time.Millisecond)
+		s := open(t, d, session, nil)
+		e, err := s.InsertEntry(t.Context(), "k", 1)
+		must(t, err)
+		must(t, s.Delete(t.Context(), "k"))
+		time.Sleep(time.Minute)
+		next, err := s.InsertEntry(t.Context(), "k", 2)
+		must(t, err)
+		time.Sleep(time.Minute)
+		if got, err := s.TouchEntry(t.Context(), "k", e); err != nil || got.Meta != e.Meta {
+			t.Errorf("TouchEntry: %+v, %v; want it as it was read", got.Meta, err)
+		}
+		if stored, err := s.Peek(t.Context(), "k"); err != nil || stored.Meta != next.Meta {
+			t.Errorf("TouchEntry of the record before touched the next one: %+v, %v", stored.Meta, err)
+		}
+	})
+}
+
 // What UpdateEntry wrote is remembered as what Update wrote: Keep reads nothing.
 func TestUpdateEntryIsRemembered(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ type Past[T any] struct {
 // A store holds the dead if its driver's options say so, or because it deletes them late. The
 // policy that the record would have now decides when it died, and of what. History only reads, and
 // is not counted. ErrAlive: the record was alive when the call began. ErrNotFound: absent, deleted,
-// or dead and no longer held.
+// or dead and no longer held. ErrForeign: it is foreign, and Options.Foreign is Reject.
 func (s *Store[T]) History(ctx context.Context, key string) (p Past[T], err error) {
 	err = s.callKey(ctx, opHistory, key, func() error {
 		// What was dead before the read stays dead: no touch revives it meanwhile.
@@ -32,6 +32,8 @@ func (s *Store[T]) History(ctx context.Context, key string) (p Past[T], err erro
 		switch {
 		case err != nil:
 			return err
+		case e.CreatedAt == 0 && s.opts.Foreign == Reject:
+			return ErrForeign
 		case r.Alive(e.Life, began):
 			return ErrAlive
 		}

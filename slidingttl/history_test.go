@@ -22,14 +22,15 @@ func TestHistory(t *testing.T) {
 		cause slidingttl.ReadOutcome
 		want  error
 	}{
-		"expired now":    {life: func() driver.Life { return driver.Life{CreatedAt: at(-time.Hour), ExpiresAt: at(0)} }, cause: slidingttl.ReadDiedIdle},
-		"expired":        {life: func() driver.Life { return driver.Life{CreatedAt: at(-3 * time.Hour), ExpiresAt: at(-time.Hour)} }, died: -time.Hour, cause: slidingttl.ReadDiedIdle},
-		"alive":          {life: func() driver.Life { return driver.Life{CreatedAt: at(-time.Hour), ExpiresAt: at(time.Millisecond)} }, want: slidingttl.ErrAlive},
-		"at its cap":     {life: func() driver.Life { return driver.Life{CreatedAt: at(-13 * time.Hour), ExpiresAt: at(-time.Hour)} }, died: -time.Hour, cause: slidingttl.ReadDiedOfAge},
-		"past its cap":   {life: func() driver.Life { return driver.Life{CreatedAt: at(-14 * time.Hour), ExpiresAt: at(time.Hour)} }, died: -2 * time.Hour, cause: slidingttl.ReadDiedOfAge},
-		"of no expiry":   {life: func() driver.Life { return driver.Life{CreatedAt: at(-14 * time.Hour)} }, died: -2 * time.Hour, cause: slidingttl.ReadDiedOfAge},
-		"foreign":        {life: func() driver.Life { return driver.Life{ExpiresAt: at(-time.Minute)} }, died: -time.Minute, cause: slidingttl.ReadDiedIdle},
-		"foreign, alive": {life: func() driver.Life { return driver.Life{} }, want: slidingttl.ErrAlive},
+		"expired now":       {life: func() driver.Life { return driver.Life{CreatedAt: at(-time.Hour), ExpiresAt: at(0)} }, cause: slidingttl.ReadDiedIdle},
+		"expired":           {life: func() driver.Life { return driver.Life{CreatedAt: at(-3 * time.Hour), ExpiresAt: at(-time.Hour)} }, died: -time.Hour, cause: slidingttl.ReadDiedIdle},
+		"alive":             {life: func() driver.Life { return driver.Life{CreatedAt: at(-time.Hour), ExpiresAt: at(time.Millisecond)} }, want: slidingttl.ErrAlive},
+		"at its cap":        {life: func() driver.Life { return driver.Life{CreatedAt: at(-13 * time.Hour), ExpiresAt: at(-time.Hour)} }, died: -time.Hour, cause: slidingttl.ReadDiedOfAge},
+		"past its cap":      {life: func() driver.Life { return driver.Life{CreatedAt: at(-14 * time.Hour), ExpiresAt: at(time.Hour)} }, died: -2 * time.Hour, cause: slidingttl.ReadDiedOfAge},
+		"of no expiry":      {life: func() driver.Life { return driver.Life{CreatedAt: at(-14 * time.Hour)} }, died: -2 * time.Hour, cause: slidingttl.ReadDiedOfAge},
+		"foreign":           {life: func() driver.Life { return driver.Life{ExpiresAt: at(-time.Minute)} }, died: -time.Minute, cause: slidingttl.ReadDiedIdle},
+		"foreign, rejected": {opts: options{Foreign: slidingttl.Reject}, life: func() driver.Life { return driver.Life{ExpiresAt: at(-time.Minute)} }, want: slidingttl.ErrForeign},
+		"foreign, alive":    {life: func() driver.Life { return driver.Life{} }, want: slidingttl.ErrAlive},
 		"by another rule": {opts: options{PolicyOf: func(v int) slidingttl.Policy {
 			return slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Duration(v) * time.Hour}
 		}}, life: func() driver.Life { return driver.Life{CreatedAt: at(-9 * time.Hour), ExpiresAt: at(time.Hour)} }, died: -2 * time.Hour, cause: slidingttl.ReadDiedOfAge},

@@ -65,7 +65,7 @@ func (h *hooks) changed(s touches.State) {
 	}{
 		{was.Late, s.Late, "touches take longer than reads wait: reads no longer wait for them", "touches are in time again: reads wait for them", nil},
 		{was.Failing, s.Failing, "the store does not take touches: they wait, and reads do not", "the store takes touches again", h.observer.Breaker},
-		{was.OverBudget, s.OverBudget, "touches go faster than the budget, or records would die", "touches keep to the budget again", h.observer.Budget},
+		{was.OverBudget, s.OverBudget, "touches go faster than the budget, or some would come too late", "touches keep to the budget again", h.observer.Budget},
 	} {
 		switch {
 		case c.is == c.was:

@@ -80,8 +80,9 @@ type Options[T any] struct {
 
 	// Budget is how many touches a second this process may make, 0.001 at least. Zero: no
 	// bound. Touches above it wait, nearest death first, and later accesses share them. Slack
-	// grows to Policy.MaxSlack where that is not enough. Only touches whose record would die
-	// go beyond the budget, and those that Touch asks for, which count against it.
+	// grows to Policy.MaxSlack where that is not enough. Only touches that would come too late go beyond the
+	// budget, and those that Touch asks for, which count against it. Too late is when the record dies, or when
+	// the first access that found it due has it die, for one to be adopted or whose expiry is to be lowered.
 	Budget float64
 
 	// Queue bounds the touches that wait, at most one per key: in Background mode, above

@@ -41,7 +41,7 @@ type Stats struct {
 	ReplacedOfAge uint64 // it had died at its cap
 
 	// The cost of pressure.
-	OverBudget uint64        // seconds in which touches exceeded the budget, because records would have died
+	OverBudget uint64        // seconds in which touches exceeded the budget, because some would have come too late
 	QueueFull  uint64        // background touches that a read waited for because the queue was full
 	Saturated  time.Duration // how long touches waited only for Options.Workers
 	Broken     time.Duration // the promised life that failed and shed touches cost, at most

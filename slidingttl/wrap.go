@@ -64,7 +64,8 @@ type Wrapped[K comparable, V, T any] struct {
 //   - An Upsert over a dead record that the store still holds must write the record whole, or reset its
 //     life as a new one's. If it keeps the life, the value stays dead, and the call says ErrNotFound.
 //   - A deletion that is rolled back, or whose answer is lost, gives up what an Upsert whose expiry failed was to put
-//     back: a new life begins. Where a deletion does not wait for a touch under way, in a transaction, in another
+//     back: a new life begins. After a lost answer, a touch that failed before and waits may give the next row the
+//     created_at that the value before told (WrapOptions.CreatedAt). Where a deletion does not wait for a touch under way, in a transaction, in another
 //     process or because its context ended, that touch may still give a row saved meanwhile the life of the one before.
 //   - Two Upserts at once are the repository's to order, and so are a deletion and an Upsert or Get: the next row may
 //     continue the life that the deletion ends. With CreatedAt, what either of their values tells

@@ -60,7 +60,8 @@ const mostNear = driver.Instant(time.Minute / time.Millisecond)
 // Cap is the instant from which a record created at created is never readable.
 func (r *Rules) Cap(created driver.Instant) driver.Instant { return created.Plus(r.most) }
 
-func (r *Rules) deadline(created, access driver.Instant) driver.Instant {
+// Deadline is when an access at access lets a record created at created die.
+func (r *Rules) Deadline(created, access driver.Instant) driver.Instant {
 	if r.promote {
 		return r.Cap(created)
 	}
@@ -86,7 +87,7 @@ func (r *Rules) Promise(l driver.Life, access driver.Instant) time.Duration {
 	if l.ExpiresAt == 0 || r.promote {
 		return 0
 	}
-	return max(0, r.deadline(l.CreatedAt, access).Sub(l.ExpiresAt))
+	return max(0, r.Deadline(l.CreatedAt, access).Sub(l.ExpiresAt))
 }
 
 // Alive reports whether a record with life l is readable at now.
@@ -130,7 +131,7 @@ func (r *Rules) Near() driver.Instant { return r.near }
 
 // Due reports whether life l falls short of what an access at access promises.
 func (r *Rules) Due(l driver.Life, access driver.Instant) bool {
-	return l.CreatedAt == 0 || l.ExpiresAt < r.deadline(l.CreatedAt, access)
+	return l.CreatedAt == 0 || l.ExpiresAt < r.Deadline(l.CreatedAt, access)
 }
 
 // DueFrom is the instant for which Due tells whether an access at at needs to touch life l.

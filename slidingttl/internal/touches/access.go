@@ -1,6 +1,7 @@
 package touches
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -46,6 +47,14 @@ func (a *Access) dies() driver.Instant {
 		return driver.MaxInstant
 	}
 	return a.Was.ExpiresAt
+}
+
+// promised is when the record dies by a's promise; of an access whose rules are not known, never.
+func (a *Access) promised() driver.Instant {
+	if a.Rules == nil {
+		return driver.MaxInstant
+	}
+	return a.Rules.Deadline(cmp.Or(a.Was.CreatedAt, a.Birth), a.At)
 }
 
 // left is the time until the record dies without a's touch; the longest Duration if it never does.

@@ -37,6 +37,16 @@ func newBudget(touches float64) *budget {
 
 func (b *budget) take() bool { return b == nil || b.tokens.Allow() }
 
+// overdraw spends one token even if there is none, up to those of the next second.
+func (b *budget) overdraw() {
+	if b == nil {
+		return
+	}
+	if r := b.tokens.Reserve(); r.Delay() > budgetPace {
+		r.Cancel()
+	}
+}
+
 // next spends one token, or returns the time until there is one.
 func (b *budget) next() time.Duration {
 	if b == nil {
@@ -105,8 +115,8 @@ func (t *Touches) pace() {
 		t.lock()
 		end := min(i+paceChunk, t.farthest.Len())
 		for ; i < end; i++ {
-			if n := t.farthest.all[i].of; n.dies() > now && (n.state != resting || n.wakes <= t.restClock()) {
-				left.add(t.leeway(n.dies(), now))
+			if n := t.farthest.all[i].of; !n.hasNothingToLose(now) && (n.state != resting || n.wakes <= t.restClock()) {
+				left.add(t.leeway(n.due(), now))
 			}
 		}
 		more = end < t.farthest.Len()
@@ -127,17 +137,17 @@ func (t *Touches) pace() {
 // budgetWait is how long n must wait for the budget.
 func (t *Touches) budgetWait(n *touch) time.Duration {
 	wait, now := t.budget.next(), t.now()
-	if n.dies() <= now {
-		return wait // it has nothing to lose
+	if n.hasNothingToLose(now) {
+		return wait
 	}
-	leeway := t.leeway(n.dies(), now)
+	leeway := t.leeway(n.due(), now)
 	t.overdrawn = t.overdrawn || wait > 0 && leeway == 0
 	return min(wait, leeway)
 }
 
-// leeway is how long a touch may wait, which takes up to Timeout, before its record dies.
-func (t *Touches) leeway(dies, now driver.Instant) time.Duration {
-	return max(0, max(0, dies.Sub(now))-t.Timeout)
+// leeway is how long a touch may wait, which takes up to Timeout, before it is too late.
+func (t *Touches) leeway(due, now driver.Instant) time.Duration {
+	return max(0, max(0, due.Sub(now))-t.Timeout)
 }
 
 // grown returns the growth of r's slack: all that the policy allows if the backlog would take a

@@ -62,13 +62,15 @@ func (t *Touches) check() error {
 				return errors.New("a queued touch is not in its place")
 			case n.state == resting && !(in(&t.resting, n) && in(&t.farthest, n)):
 				return errors.New("a resting touch is not in its place")
+			case n.state == rested && !(in(&t.rested, n) && in(&t.farthest, n) && t.rested.all[n.places[0]].key == n.turn()):
+				return errors.New("a touch that has rested is not in its place")
 			case n.state >= running:
 				return fmt.Errorf("a pending touch is in state %d", n.state)
 			}
 			if n.state == queued {
 				ready++
 			}
-			if n.state == resting {
+			if n.state == resting || n.state == rested {
 				rests++
 			}
 			for _, other := range s.pending[:i] {
@@ -81,9 +83,9 @@ func (t *Touches) check() error {
 	if l := t.limits; inFlight.running != l.running || inFlight.reads != l.reads || inFlight.queued != l.queued || inFlight.late != l.late || inFlight.tries != l.tries {
 		return fmt.Errorf("in flight are %+v, counted %+v", inFlight, l)
 	}
-	if pending != t.pending || ready != t.ready.Len() || rests != t.resting.Len() || ready+rests != t.farthest.Len() || ready != t.recent.Len() {
+	if pending != t.pending || ready != t.ready.Len() || rests != t.resting.Len()+t.rested.Len() || ready+rests != t.farthest.Len() || ready != t.recent.Len() {
 		return fmt.Errorf("%d pending, %d ready, %d resting; counted %d, %d, %d of %d",
-			pending, ready, rests, t.pending, t.ready.Len(), t.resting.Len(), t.farthest.Len())
+			pending, ready, rests, t.pending, t.ready.Len(), t.resting.Len()+t.rested.Len(), t.farthest.Len())
 	}
 	return nil
 }

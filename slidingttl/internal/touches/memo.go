@@ -41,11 +41,15 @@ func NewMemo(size int) *Memo {
 
 func (m *Memo) hash(key string) uint64 { return maphash.String(m.seed, key) }
 
-// slot returns the slot of key with hash h. Each key has two possible slots, so that keys in use
-// rarely evict each other.
-func (m *Memo) slot(h uint64, key string) *atomic.Pointer[remembered] {
+// both returns the two possible slots of a key with hash h, so that keys in use rarely evict each other.
+func (m *Memo) both(h uint64) (first, second *atomic.Pointer[remembered]) {
 	last := uint64(len(m.slots) - 1)
-	first, second := &m.slots[h&last], &m.slots[h>>32&last]
+	return &m.slots[h&last], &m.slots[h>>32&last]
+}
+
+// slot returns the slot of key with hash h.
+func (m *Memo) slot(h uint64, key string) *atomic.Pointer[remembered] {
+	first, second := m.both(h)
 	a, b := first.Load(), second.Load()
 	if known := b != nil && b.key == key; !known && (a == nil || a.key == key || b != nil) {
 		return first
@@ -120,19 +124,20 @@ func (m *Memo) put(r *remembered, since uint64) {
 }
 
 // Forget forgets key and returns its Meta, or nil.
-func (m *Memo) Forget(key string) *driver.Meta {
+func (m *Memo) Forget(key string) (was *driver.Meta) {
 	if m == nil {
 		return nil
 	}
 	h := m.hash(key)
 	m.goneOf(h).at.Store(m.clock.Add(1))
-	s := m.slot(h, key)
-	r := s.Load()
-	if r == nil || r.key != key {
-		return nil
+	first, second := m.both(h)
+	for _, s := range [...]*atomic.Pointer[remembered]{first, second} { // concurrent calls may have used both
+		if r := s.Load(); r != nil && r.key == key {
+			s.CompareAndSwap(r, nil)
+			was = &r.meta
+		}
 	}
-	s.CompareAndSwap(r, nil)
-	return &r.meta
+	return was
 }
 
 // Deleting forgets key, and blocks remembering it until deleted is called, because reads meanwhile

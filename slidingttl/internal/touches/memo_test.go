@@ -2,6 +2,7 @@ package touches
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -106,5 +107,24 @@ func TestMemoNeverKnowsWhatIsForgotten(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Two answers at once can put a key into both of its slots. It is forgotten in both.
+func TestMemoForgetsBothSlots(t *testing.T) {
+	m, key := NewMemo(1<<10), "k"
+	first, second := m.both(m.hash(key))
+	for first == second {
+		key += "k"
+		first, second = m.both(m.hash(key))
+	}
+	for _, s := range []*atomic.Pointer[remembered]{first, second} {
+		r := &remembered{key: key, meta: meta(10)}
+		r.valid.Store(true)
+		s.Store(r)
+	}
+	m.Deleting(key)()
+	if known := m.Known(key); known != nil {
+		t.Errorf("%+v is known after its deletion", known)
 	}
 }

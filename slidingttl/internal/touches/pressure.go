@@ -6,7 +6,7 @@ import "time"
 type State struct {
 	Late       bool // touches take longer than Wait, so reads do not wait for them
 	Failing    bool // the store refuses touches: they wait, and few are tried
-	OverBudget bool // touches exceed the budget, because records would die otherwise
+	OverBudget bool // touches exceed the budget, because some would come too late otherwise
 }
 
 // pressure distinguishes late from failing. Late touches end a read's wait, but are not held back.

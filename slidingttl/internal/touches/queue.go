@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // readAfter is the wait after which a touch reads its record again first, because another process
@@ -14,7 +16,7 @@ const readAfter = time.Second
 const (
 	shortestRest = time.Second // after the first failure
 	longestRest  = 30 * time.Second
-	leastRest    = 50 * time.Millisecond // for a record that is about to die
+	leastRest    = 50 * time.Millisecond // for a record that is about to die, and if the store recovers
 )
 
 // While the store fails, or as many touches run as may, tries show whether others can be made.
@@ -53,8 +55,14 @@ func (n *touch) turn() int64 {
 	if n.passed {
 		return math.MaxInt64
 	}
-	return min(int64(n.dies()), math.MaxInt64-1)
+	return min(int64(n.due()), math.MaxInt64-1)
 }
+
+// due is when n is too late: its record has died, or lives longer than promised, or was not adopted.
+func (n *touch) due() driver.Instant { return min(n.dies(), n.by) }
+
+// hasNothingToLose reports whether n's record has died while n waited.
+func (n *touch) hasNothingToLose(now driver.Instant) bool { return n.dies() <= now && n.dies() > n.At }
 
 // unqueue takes n out of the queue, if it is there. It then waits.
 func (t *Touches) unqueue(n *touch) {
@@ -64,6 +72,8 @@ func (t *Touches) unqueue(n *touch) {
 		t.recent.Remove(n.recent)
 	case resting:
 		t.resting.remove(n)
+	case rested:
+		t.rested.remove(n)
 	default:
 		return
 	}
@@ -73,13 +83,17 @@ func (t *Touches) unqueue(n *touch) {
 
 // reorder puts n in its place after its record's expiry has changed.
 func (t *Touches) reorder(n *touch) {
-	n.passed = n.passed && n.dies() <= t.now()
-	if n.state == queued {
+	n.passed = n.passed && n.hasNothingToLose(t.now())
+	switch n.state {
+	case queued:
 		t.ready.fix(n, n.turn())
+	case rested:
+		t.rested.fix(n, n.turn())
+	case resting:
+	default:
+		return
 	}
-	if n.state == queued || n.state == resting {
-		t.farthest.fix(n, -n.turn())
-	}
+	t.farthest.fix(n, -n.turn())
 }
 
 // rest delays the failed touch n, by at most half of the time that its record has left.
@@ -91,8 +105,26 @@ func (t *Touches) rest(n *touch) {
 	if t.closing {
 		d = 0
 	}
-	n.wakes = t.restClock() + d
+	n.failed, n.wakes = time.Now(), t.restClock()+d
 	t.enqueue(n, resting)
+}
+
+// endRests moves the touches whose rest has ended to those that wait for a turn.
+func (t *Touches) endRests() {
+	for range paceChunk {
+		n := t.resting.first()
+		if n == nil || n.wakes > t.restClock() {
+			return
+		}
+		if rest := time.Since(n.failed); rest < leastRest && !t.inHurry() { // all rests have ended since
+			n.wakes = t.restClock() + leastRest - rest
+			t.resting.fix(n, int64(n.wakes))
+			continue
+		}
+		t.resting.remove(n)
+		n.state = rested
+		t.rested.push(n, n.turn())
+	}
 }
 
 // restClock is the clock by which touches rest.
@@ -121,6 +153,7 @@ func (t *Touches) inHurry() bool { return t.closing || len(t.flushes) > 0 }
 func (t *Touches) dispatch() {
 	hurry := t.inHurry()
 	t.limits.note(false)
+	t.endRests()
 	for passed := 0; !t.halted; {
 		full := t.limits.isFull()
 		stuck := !t.limits.hasWorker()
@@ -133,13 +166,14 @@ func (t *Touches) dispatch() {
 		}
 		if n != nil && another {
 			n = t.another(try)
-		} else if r := t.resting.first(); r != nil {
-			left := r.wakes - t.restClock()
-			woken := n != nil && left <= 0 && !t.pressure.Failing
+		} else if r := t.rested.first(); r != nil {
 			blameless := r.wakesAll || r.landings < t.pressure.back // it failed before the store recovered
-			if n == nil || woken && t.limits.mayRetry() && (blameless || t.limits.firsts >= retryShare-1) {
-				n, rest = r, left
+			if n == nil || !t.pressure.Failing && t.limits.mayRetry() &&
+				(blameless || t.limits.firsts >= retryShare-1 || t.budget != nil && r.turn() < n.turn()) {
+				n = r
 			}
+		} else if r := t.resting.first(); r != nil && n == nil {
+			n, rest = r, max(0, r.wakes-t.restClock())
 		}
 		if dead != nil && (n == nil || rest > 0) {
 			n, rest = dead, 0
@@ -147,7 +181,7 @@ func (t *Touches) dispatch() {
 		if n == nil {
 			return
 		}
-		if t.budget != nil && !hurry && !t.pressure.Failing && rest <= 0 && !n.passed && n.dies() <= t.now() {
+		if t.budget != nil && !hurry && !t.pressure.Failing && rest <= 0 && !n.passed && n.hasNothingToLose(t.now()) {
 			if passed++; passed > paceChunk {
 				t.wakeIn(0)
 				return
@@ -173,6 +207,9 @@ func (t *Touches) dispatch() {
 			wait = t.budgetWait(n)
 		}
 		if wait > 0 {
+			if r := t.resting.first(); r != nil {
+				wait = min(wait, max(0, r.wakes-t.restClock()))
+			}
 			t.wakeIn(wait)
 			return
 		}

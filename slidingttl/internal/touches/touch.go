@@ -24,8 +24,10 @@ type touch struct {
 	outcome   Outcome                                    // valid once done is closed
 	number    uint64                                     // in the order in which touches came
 	came      time.Time                                  // time of its last access
+	by        driver.Instant                             // when its record dies by the promise of its first access
 	began     time.Time                                  // zero if Ended need not know
 	fails     int                                        // failures in a row
+	failed    time.Time                                  // when it failed last
 	wakes     time.Duration                              // end of its rest, by Touches.restClock
 	places    [2]int                                     // indexes in the heaps
 	recent    *list.Element                              // its place in Touches.recent
@@ -49,7 +51,8 @@ type state int
 const (
 	waiting state = iota // until the running touch of its key ends
 	queued               // until its turn, in the heap ready
-	resting              // after a failure until its next turn, in the heap resting
+	resting              // after a failure, in the heap resting
+	rested               // until its turn among those that failed, in the heap rested
 	running              // one touch of a key at a time
 	ended
 )
@@ -77,7 +80,7 @@ func (t *Touches) add(a *Access) *touch {
 	t.pending++
 	t.number++
 	n := &touch{Access: *a, of: s, ctx: context.Background(), done: make(chan struct{}), number: t.number, came: time.Now()}
-	n.Key = s.key
+	n.Key, n.by = s.key, n.promised()
 	s.pending = append(s.pending, n)
 	return n
 }
@@ -87,13 +90,18 @@ func (t *Touches) add(a *Access) *touch {
 func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bool) (n *touch, waits bool) {
 	held := ctx.Err() != nil
 	if urgent {
-		t.budget.take()
+		t.budget.overdraw()
 	} else if !held {
 		held = t.pressure.any() || t.budget != nil && (t.Background || t.ready.Len() > 0 || !t.budget.take())
 	}
 	queue := held || !urgent && (t.Background || !late.IsZero() && !time.Now().Before(late))
 	if d := t.deletedSince(a); d != nil {
 		a.disown(d)
+	}
+	if a.Exact && a.Was.CreatedAt != 0 && !t.ByValue { // an entry, perhaps read long ago
+		if m := t.Memo.Known(a.Key); m != nil && sameLife(*m, a.Was) {
+			a.Was = *m
+		}
 	}
 	var busy *touch
 	if s := t.keys[a.Key]; s != nil {
@@ -281,7 +289,7 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	}
 	if o.again && !t.leaves(n) {
 		again = t.add(&n.Access)
-		again.fails, again.landings, again.waited, again.readFirst = n.fails+1, n.landings, n.waited, true
+		again.fails, again.landings, again.waited, again.readFirst, again.by = n.fails+1, n.landings, n.waited, true, n.by
 		if n.landings < t.pressure.back {
 			again.fails = 1 // the store has recovered since
 		}

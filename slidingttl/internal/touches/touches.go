@@ -96,7 +96,8 @@ type Touches struct {
 	number    uint64             // of the touch added last
 	ready     turns              // the queued touches, the one nearest to death first
 	resting   turns              // the resting ones, the one that wakes next first
-	farthest  turns              // both, the one farthest from death first
+	rested    turns              // those whose rest has ended, the one nearest to death first
+	farthest  turns              // all these, the one farthest from death first
 	recent    list.List          // the queued touches, the one with the last access first
 	skipped   time.Duration      // by how much restClock was moved ahead, to end all rests
 	limits    limits
