@@ -77,3 +77,43 @@ func TestBehindAfterClockIsSetBack(t *testing.T) {
 		}
 	})
 }
+
+// What an Upsert is to lower shows by its created_at, too, that the clock is behind.
+func TestRememberedRecordShowsAClockBehind(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, under := newRemote[int](time.Millisecond)
+		right := open(t, over[int](under), session, nil)
+		late := open(t, over[int](under), session, &slidingttl.Options[int]{Now: func() time.Time { return time.Now().Add(-10 * time.Minute) }})
+		must(t, right.Insert(t.Context(), "k", 1))
+		time.Sleep(50 * time.Second)
+		read(t, right, "k")
+		promised := stored(t, under, "k").ExpiresAt
+		read(t, late, "k")
+		time.Sleep(70 * time.Second)
+		must(t, late.Upsert(t.Context(), "k", 2))
+		if e := stored(t, under, "k").ExpiresAt; e < promised {
+			t.Errorf("the expiry is %v earlier", promised.Sub(e))
+		}
+	})
+}
+
+// What was lowered while the clock was ahead may be lowered again once the clock is right.
+func TestLoweredByAClockAhead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		var ahead atomic.Int64
+		loose, tight := session, session
+		loose.IdleGrace = 10 * time.Hour
+		s := open(t, d, loose, &slidingttl.Options[int]{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+		must(t, s.Insert(t.Context(), "k", 1))
+		ahead.Store(int64(8 * time.Hour))
+		must(t, s.SetPolicy(tight))
+		read(t, s, "k")
+		ahead.Store(0)
+		time.Sleep(time.Minute)
+		read(t, s, "k")
+		if left := time.Until(stored(t, under, "k").ExpiresAt.Time()); left > tight.IdleGrace+2*time.Minute {
+			t.Errorf("the record lives for another %v", left)
+		}
+	})
+}

@@ -205,8 +205,10 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 		if err := w.s.touches.Closed(); err != nil {
 			return wrap(ctx, op, err)
 		}
-		err := write(ctx, id, v)
-		w.s.memo.Forget(key) // an answer may be lost
+		err := func() error {
+			defer w.s.memo.Deleting(key)() // reads meanwhile may see the value without a life, and the answer may be lost
+			return write(ctx, id, v)
+		}()
 		if err != nil {
 			return err
 		}

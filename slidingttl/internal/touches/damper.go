@@ -51,7 +51,7 @@ func (d *damper) claim(key string, now, window driver.Instant, ask bool) (at dri
 	defer d.mu.Unlock()
 	l, hash := d.slot(key)
 	known := l.hash == hash && l.at != 0
-	if known && now-l.at < window {
+	if known && now-l.at < window && l.at.Sub(now) <= unended { // else the clock was set back
 		return 0
 	}
 	switch at = now.Add(unended); {
@@ -106,6 +106,9 @@ func (t *Touches) Behind() time.Duration {
 // mayLower reports whether l's expiry lies beyond what r allows, and may be lowered now.
 func (t *Touches) mayLower(r *rules.Rules, l driver.Life, now driver.Instant) bool {
 	_, beyond := r.Lowered(l, now)
+	if beyond {
+		t.Seen(l.CreatedAt, now)
+	}
 	if beyond && t.Behind() != 0 {
 		t.Tally.Add(tally.Behind)
 		return false
