@@ -1722,6 +1722,9 @@ func (k *contractOf[T]) walks(sound []string) {
 		if err := k.p.db.QueryRowContext(k.ctx, "SELECT COUNT(*) FROM "+k.d.quoted()+" WHERE id LIKE 'guarded%'").Scan(&n); err != nil || n != 1 {
 			k.errorf("%d rows that a trigger guards are left after a sweep, %v", n, err)
 		}
+		if n, _, err := k.d.Backlog(k.ctx); err != nil || n == 0 {
+			k.errorf("the backlog after a sweep has no row that a trigger guards, %v", err)
+		}
 	}
 	for _, key := range dead {
 		if _, err := k.d.Get(k.ctx, key); !errors.Is(err, driver.ErrNotFound) && !errors.Is(err, driver.ErrInvalid) {

@@ -293,6 +293,24 @@ func TestBacklog(t *testing.T) {
 		if err := s.Sweep(t.Context()); err != nil || d.rows(t) != 1 {
 			t.Errorf("%v, %d rows left; want 1", err, d.rows(t))
 		}
+		backlog("after a sweep", 0, 0)
+		for _, retain := range []time.Duration{0, time.Hour, 1000 * time.Hour} {
+			d := open(t, db, dialect, &Options[session]{Retain: retain})
+			life := driver.Life{CreatedAt: now.Add(-5000 * time.Hour), ExpiresAt: now.Add(-2000 * time.Hour)}
+			if _, err := d.Insert(driver.WithOtherClock(t.Context()), "guarded", session{}, life, life.CreatedAt); err != nil {
+				t.Fatal(err)
+			}
+			if err := guard(t.Context(), db, d, "guarded", "DELETE"); err != nil {
+				t.Fatal(err)
+			}
+			s := d.mustSweeper(t, SweepOptions{})
+			if err := s.Sweep(t.Context()); err != nil || s.Stats().Skipped != 1 {
+				t.Errorf("%v, %+v; want one skipped", err, s.Stats())
+			}
+			if dead, oldest, err := d.Backlog(t.Context()); err != nil || dead != 1 || oldest != life.ExpiresAt {
+				t.Errorf("with Retain of %s and a row passed by: %d since %d, %v; want 1 since %d", retain, dead, oldest, err, life.ExpiresAt)
+			}
+		}
 	})
 }
 

@@ -353,9 +353,9 @@ func (s *Sweeper) file() string {
 	return s.later(at)
 }
 
-// skip sets sweep_at to skipFor from now.
+// skip parks rows as if their retention were over in skipFor, so that Backlog finds those that are dead.
 func (s *Sweeper) skip() string {
-	return s.later(fmt.Sprintf("%s + %d", s.horizon(), driver.Instant(0).Add(s.table.retain+s.table.maxSkew+skipFor)))
+	return s.later(fmt.Sprintf("%s + %d", s.horizon(), park+skipFor.Milliseconds()))
 }
 
 func (s *Sweeper) later(at string) string {
