@@ -493,3 +493,42 @@ func TestKeptBytes(t *testing.T) {
 		})
 	}
 }
+
+// TestDeletesBeforeTheClock: a sweeper whose Now is ahead hands over each row that it deletes once, though it lives by
+// the database's time.
+func TestDeletesBeforeTheClock(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		for _, guarded := range []int{0, 1} {
+			d := open(t, db, dialect, &Options[session]{Deletes: true, Replaced: true})
+			now := driver.Floor(d.Now())
+			for i := range 20 {
+				d.mustInsert(t, fmt.Sprint("k", i), session{}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)})
+			}
+			if guarded > 0 {
+				d.mustInsert(t, "guarded", session{}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)})
+				if err := guard(t.Context(), db, d, "guarded", "DELETE"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			graves := d.name + "_graves"
+			mustExec(t, db, dialect, "CREATE TABLE "+graves+" (id VARCHAR(20))")
+			s := d.mustSweeper(t, SweepOptions{Batch: 7, Now: at(now.Add(2 * time.Hour)), Bury: func(ctx context.Context, tx *stdsql.Tx, dead []driver.Dead) (err error) {
+				for _, x := range dead {
+					_, failed := tx.ExecContext(ctx, "INSERT INTO "+graves+" VALUES ('"+x.Key+"')")
+					err = errors.Join(err, failed)
+				}
+				return err
+			}})
+			for range 2 {
+				if err := s.Sweep(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var kept, buried, different int
+			err := db.QueryRowContext(t.Context(), "SELECT (SELECT COUNT(*) FROM "+d.replacedTable()+"), COUNT(*), COUNT(DISTINCT id) FROM "+graves).Scan(&kept, &buried, &different)
+			if err != nil || kept != 0 || buried != 20 || different != 20 || d.rows(t) != guarded {
+				t.Errorf("guarded=%d: %d lives are kept, %d buried, %d different, and %d rows are left, %v; want 20 buried", guarded, kept, buried, different, d.rows(t), err)
+			}
+		}
+	})
+}
