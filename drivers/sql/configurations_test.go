@@ -54,7 +54,7 @@ var dimensions = map[string][]dimension{
 		{"isolation", []string{"read committed", "repeatable read", "serializable"}, nil},
 		{"rights", []string{"owner", "granted", "columns"}, []string{"SELECT", "SELECT, INSERT", "SELECT, INSERT, UPDATE", "row security"}},
 		{"kind", []string{"plain", "hash partitions", "no fillfactor", "key that may be null", "sweep_at that may be null by default 0"}, []string{"sweep_at that may be null", "folded key besides", "deferrable key besides", "range partitions", "unlogged", "deferrable key", "key on lower(id)", "partial key", "key including value", "no sweep index", "invalid sweep index", "view", "rule on delete", "child table"}},
-		{"extra", []string{"none", "unique owner", "unique with version", "unique with created_at", "demanded by default 0"}, []string{"demanded", "unique with expires_at", "unique with sweep_at", "unique with a copy of expires_at"}},
+		{"extra", []string{"none", "unique owner", "unique with version", "unique with created_at", "unique with created_at beside a trigger", "demanded by default 0"}, []string{"demanded", "unique with expires_at", "unique with sweep_at", "unique with a copy of expires_at"}},
 		{"made", []string{"whole", "by Schema", "by Schema after a cancelled index"}, nil},
 		{"keeps", []string{"nothing", "replaced", "replaced and deleted", "replaced and deleted, after an older release"}, []string{"by a disabled trigger", "by another table's trigger", "by an older release's trigger"}},
 		{"guards", []string{"none", "error", "state", "table"}, nil},
@@ -528,6 +528,7 @@ func (c configuration) tables(db, name string) (statements []string) {
 	}
 	statements = append([]string{"CREATE TABLE " + name + " (" + columns + primary + ")" + after}, append(more, sweep)...)
 	if column, ok := strings.CutPrefix(c["extra"], "unique with "); ok && !bare {
+		column, triggers := strings.CutSuffix(column, " beside a trigger")
 		if column == "a copy of expires_at" {
 			column = "expires_copy"
 			of := map[TimeType]string{
@@ -538,6 +539,10 @@ func (c configuration) tables(db, name string) (statements []string) {
 			statements = append(statements, "ALTER TABLE "+name+" ADD COLUMN "+column+" "+of+" STORED")
 		}
 		statements = append(statements, "CREATE UNIQUE INDEX "+name+"_with ON "+name+" ("+key+", "+column+")")
+		if triggers { // for which PostgreSQL locks the row by the columns that the statement sets
+			statements = append(statements, "CREATE FUNCTION "+name+"_same() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$",
+				"CREATE TRIGGER same BEFORE UPDATE ON "+name+" FOR EACH ROW EXECUTE FUNCTION "+name+"_same()")
+		}
 	}
 	if by, ok := strings.CutPrefix(c["extra"], "demanded"); ok {
 		columns := ", demanded INT NOT NULL" + strings.TrimPrefix(by, " by")
@@ -1378,6 +1383,7 @@ func (k *contractOf[T]) referred() {
 		"Upsert": func() error { return k.store.Upsert(k.ctx, key, k.v(3)) },
 		"Touch":  func() error { _, err := k.store.Touch(k.ctx, key); return err },
 		"Get":    func() error { _, err := k.store.Get(k.ctx, key); return err }, // adopts it
+		"Retire": func() error { return errors.Join(k.store.Retire(k.ctx, key), k.store.Upsert(k.ctx, key, k.v(4))) },
 	} {
 		var tx *stdsql.Tx
 		var err error

@@ -20,7 +20,8 @@ type statements struct {
 	replaceBy string // replace of a row that others may refer to by V
 	forward   string // expires_at, W: a touch that leaves sweep_at unchanged
 	forwardIn string // forward in a caller's transaction
-	touch     string // C, expires_at, sweep_at, W: any other
+	lower     string // expires_at, sweep_at, W: any other that keeps C
+	touch     string // C, expires_at, sweep_at, W
 	touchBy   string // touch of a row that others may refer to by C
 	remove    string // W
 	delete    string // K
@@ -121,6 +122,7 @@ func (t *table) statements() statements {
 		replaceBy: replace + isFor(true),
 		forward:   set(setExpires) + is + d.unsynced(t.syncTouches),
 		forwardIn: set(setExpires) + is,
+		lower:     set(setExpires, setSweep) + is,
 		touch:     set(keepCreated, setExpires, setSweep) + is,
 		touchBy:   set(keepCreated, setExpires, setSweep) + isFor(true),
 		remove:    "DELETE" + from + isFor(true),
@@ -134,7 +136,7 @@ func (t *table) statements() statements {
 		s.dies = "SELECT " + fmt.Sprintf(dies, expires) + ","
 	}
 	s.raw = "SELECT " + life + ", " + strings.Join(t.rawColumns(), ", ") + from + key
-	for _, text := range []*string{&s.get, &s.getTimed, &s.meta, &s.raw, &s.insert, &s.overwrite, &s.replace, &s.replaceBy, &s.forward, &s.forwardIn, &s.touch, &s.touchBy, &s.remove, &s.delete, &s.readTouch} {
+	for _, text := range []*string{&s.get, &s.getTimed, &s.meta, &s.raw, &s.insert, &s.overwrite, &s.replace, &s.replaceBy, &s.forward, &s.forwardIn, &s.lower, &s.touch, &s.touchBy, &s.remove, &s.delete, &s.readTouch} {
 		*text = d.bind(*text)
 	}
 	return s

@@ -232,12 +232,13 @@ func (t *table) Touch(ctx context.Context, key string, was driver.Meta, life dri
 	if client.TxOf(ctx) != nil {
 		statement = t.sql.forwardIn
 	}
-	if life.CreatedAt != was.CreatedAt || was.ExpiresAt == 0 || life.ExpiresAt < was.ExpiresAt {
-		statement = t.sql.touch
-		if keyed := t.keyed.Load(); life.CreatedAt != was.CreatedAt && keyed != nil && *keyed {
-			statement = t.sql.touchBy
-		}
-		args = t.lifeArgs(life)
+	switch keyed := t.keyed.Load(); {
+	case life.CreatedAt != was.CreatedAt && keyed != nil && *keyed:
+		statement, args = t.sql.touchBy, t.lifeArgs(life)
+	case life.CreatedAt != was.CreatedAt:
+		statement, args = t.sql.touch, t.lifeArgs(life)
+	case was.ExpiresAt == 0 || life.ExpiresAt < was.ExpiresAt: // names no more columns: a trigger has the row locked by them
+		statement, args = t.sql.lower, []any{instant(life.ExpiresAt), sweepAt(life.ExpiresAt)}
 	}
 	args = append(append(args, k.columns...), is(was)...)
 	if client.TxOf(ctx) == nil { // which has its connection
