@@ -43,8 +43,16 @@ func (postgres) lesser(a, b string) string { return "least(" + a + ", " + b + ")
 func (postgres) text(column string) string { return column + "::text" }
 func (postgres) size(column string) string { return "pg_column_size(" + column + ")" }
 
-func (p postgres) object(row string, columns []string) string {
-	return object("json_build_object", row, columns, p.quote, func(c string) string { return c }) + "::text"
+// object joins the texts of several: a function takes a hundred arguments.
+func (p postgres) object(row string, columns []string) (text string) {
+	for some := range slices.Chunk(columns, 50) {
+		next := object("json_build_object", row, some, p.quote, func(c string) string { return c }) + "::text"
+		if text != "" {
+			next = "left(" + text + ", -1) || ', ' || substr(" + next + ", 2)"
+		}
+		text = next
+	}
+	return text
 }
 
 func (postgres) clock() string { return postgresTime("clock_timestamp()") }
