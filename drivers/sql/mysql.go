@@ -42,9 +42,9 @@ func (mysql) written(t TimeType, argument string) string {
 func (mysql) lesser(a, b string) string { return "LEAST(" + a + ", " + b + ")" }
 
 // text names a character set: a trigger has that of the connection which made it. Bytes stay as they are, and so does
-// what has no character set, such as a number.
+// what has no character set, such as a number. The text is bytes, for some character sets go with no other.
 func (mysql) text(column string) string {
-	return "IF(CHARSET(" + column + ") = 'binary', " + column + ", CAST(" + column + " AS CHAR CHARACTER SET utf8mb4))"
+	return "IF(CHARSET(" + column + ") = 'binary', CONCAT(" + column + "), CAST(CAST(" + column + " AS CHAR CHARACTER SET utf8mb4) AS BINARY))"
 }
 func (mysql) size(column string) string { return "LENGTH(" + column + ")" }
 
@@ -61,7 +61,7 @@ func (m mysql) object(row string, columns []string) string {
 	lost := make([]string, len(columns))
 	for i, c := range columns {
 		c = row + m.quote(c)
-		lost[i] = fmt.Sprintf("%[1]s IS NULL OR JSON_TYPE(%[1]s) = 'NULL' AND %[2]s IS NOT NULL AND COALESCE(JSON_TYPE(CONVERT(%[2]s USING utf8mb4)), '') <> 'NULL'", value(c), c)
+		lost[i] = fmt.Sprintf("%[1]s IS NULL OR JSON_TYPE(%[1]s) = 'NULL' AND %[2]s IS NOT NULL AND COALESCE(JSON_TYPE(CONVERT(%[2]s USING utf8mb4)), 'none') <> 'NULL'", value(c), c)
 	}
 	return "/*M! IF(" + strings.Join(lost, " OR ") + ", NULL, */" + object("JSON_OBJECT", row, columns, m.quote, func(c string) string {
 		return "/*M! " + value(c) + " *//*!80000 " + c + " */"
