@@ -144,14 +144,17 @@ func (s *Sweeper) takeReplaced(ctx context.Context, tx *stdsql.Tx, limit int) (d
 	key := newScannedKey(len(t.key.Columns))
 	for bytes := 0; !cut && rows.Next(); cut = bytes >= s.bytes {
 		var id int64
-		var m driver.Meta
+		var l life
 		var deleted bool
 		var value []byte
-		if err := rows.Scan(append(append([]any{&id}, key.dest()...), &m.CreatedAt, &m.ExpiresAt, &m.Version, &deleted, &value)...); err != nil {
+		if err := rows.Scan(append(append(append([]any{&id}, key.dest()...), l.dest()...), &deleted, &value)...); err != nil {
 			return nil, nil, false, misshapen(err)
 		}
 		ids = append(ids, strconv.FormatInt(id, 10))
-		d := t.dead(key, m, value, t.tooLong(value))
+		if l.expires.odd {
+			l.expires.n = int64(driver.Floor(t.Now()))
+		}
+		d := t.dead(key, l.meta(), value, cmp.Or(t.odd(&l), t.tooLong(value)))
 		d.Deleted = deleted
 		dead = append(dead, d)
 		bytes += len(value)
