@@ -4,6 +4,7 @@ import (
 	"context"
 	stdsql "database/sql"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,6 +70,12 @@ type schemer interface {
 	Schema(ctx context.Context, user string) ([]string, error)
 }
 
+// lacking is Schema without what drops the application's triggers: a layout does not tell whether it asks for them.
+func lacking(ctx context.Context, d schemer, user string) ([]string, error) {
+	statements, err := d.Schema(ctx, user)
+	return slices.DeleteFunc(statements, func(s string) bool { return strings.HasPrefix(s, "DROP TRIGGER ") }), err
+}
+
 func (a *app) schema() *cobra.Command {
 	var t target
 	var user string
@@ -85,7 +92,7 @@ func (a *app) schema() *cobra.Command {
 			if !ok {
 				return fmt.Errorf("%w: only SQL has a schema", errUsage)
 			}
-			statements, err := d.Schema(c.Context(), user)
+			statements, err := lacking(c.Context(), d, user)
 			if err != nil {
 				return err
 			}

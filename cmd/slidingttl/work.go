@@ -124,7 +124,7 @@ func (a *app) openChecked(ctx context.Context, p *paceFlags, uri string, longest
 		wrong = d.Check(ctx, longest)
 	}
 	if lacks, ok := s.walked.(schemer); ok && errors.Is(wrong, slidingttl.ErrInvalid) {
-		if statements, err := lacks.Schema(ctx, ""); err == nil && len(statements) > 0 && !strings.HasPrefix(statements[0], "CREATE TABLE") {
+		if statements, err := lacking(ctx, lacks, ""); err == nil && len(statements) > 0 && !strings.HasPrefix(statements[0], "CREATE TABLE") {
 			s.close()
 			return nil, nil, fmt.Errorf("%w: the table lacks what the driver needs: slidingttl schema, with the same STORE and --layout, prints the %d statements that add it: %w", errUsage, len(statements), wrong)
 		}

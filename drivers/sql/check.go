@@ -180,7 +180,9 @@ func each(ctx context.Context, db interface {
 func (t *table) describe(ctx context.Context) (*description, error) {
 	d, err := t.dialect.describe(ctx, t.db, t.schema, t.name)
 	if err == nil && (t.keepReplaced || t.keepDeleted) {
-		d.kept, err = t.dialect.describe(ctx, t.db, t.schema, t.made(replacedSuffix))
+		if d.kept, err = t.dialect.describe(ctx, t.db, t.schema, t.made(replacedSuffix)); err == nil && d.kept.schema != d.schema {
+			d.kept.columns = nil // another table's, of another schema
+		}
 	}
 	return d, err
 }

@@ -68,9 +68,10 @@ type dialect interface {
 	arguments(statement string) int
 	types() traits
 	indexed(schema, table string) string // a table in CREATE INDEX, and in a trigger
-	// trigger creates a trigger of the table. It inserts for each row after an event: DELETE, or
-	// UPDATE OF a column.
-	trigger(schema, table, trigger, event, insert string) []string
+	// trigger creates a trigger of the table, or replaces it. It inserts for each row after an event: DELETE, or
+	// UPDATE of any of the columns.
+	trigger(schema, table, trigger, event string, of []string, insert string) []string
+	dropTrigger(schema, table, trigger string) string
 }
 
 // verdict is what a database's error says about the statement that failed.

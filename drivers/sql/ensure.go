@@ -20,6 +20,7 @@ type traits struct {
 	online         string // makes CREATE INDEX let others write
 	setDefault     string // sets the default of sweep_at for rows from now on; empty: not supported
 	modify         string // changes a column's type; empty: all types keep milliseconds
+	retype         string // changes it by a cast; empty: no key is read in another form than text
 	grant          string // grants a user rights on a table; empty: the database has none
 	checkNow       string // checks deferred constraints now; empty: not supported
 	lock           string // makes a transaction take the write lock; empty: not needed
@@ -53,8 +54,12 @@ func (t *table) Schema(ctx context.Context, user string) ([]string, error) {
 			statements = append(statements, t.mend(c)...)
 		}
 	}
-	if t.keepReplaced || t.keepDeleted {
-		statements, tables = append(statements, t.ensureReplaced(d)...), append(tables, t.replacedTable())
+	kept := t.ensureReplaced(d)
+	if types.inProcess && d.kept != nil && len(kept) > 1 { // a row is deleted by no one between DROP TRIGGER and CREATE TRIGGER
+		kept = []string{"BEGIN IMMEDIATE; " + strings.Join(kept, "; ") + "; COMMIT"}
+	}
+	if statements = append(statements, kept...); d.kept != nil {
+		tables = append(tables, t.replacedTable())
 	}
 	if user != "" && types.grant != "" {
 		for _, table := range tables {
@@ -78,30 +83,40 @@ func (t *table) mend(c TimeColumn) []string {
 // that the program needs no permission for it. It may run several times. A table with columns of
 // the application's own, or a key of several columns or another type than text, must exist.
 func (t *table) EnsureTable(ctx context.Context) error {
-	desc, err := t.describe(ctx)
+	var failed error
+	for before := []string(nil); ; {
+		desc, err := t.describe(ctx)
+		if err != nil {
+			return err
+		}
+		lacks := t.missing(desc, "")
+		if len(lacks) == 0 && len(desc.columns) > 0 {
+			lacks = t.ensureReplaced(desc)
+		}
+		switch { // where another process has done some of it meanwhile, the rest differs
+		case len(lacks) > 0 && !slices.Equal(lacks, before):
+		case len(lacks) > 0 && failed != nil:
+			return failed
+		default:
+			return t.checkTable(desc)
+		}
+		before, failed = lacks, t.execute(ctx, lacks)
+	}
+}
+
+// execute executes statements, in one transaction if the database has transactions for them.
+func (t *table) execute(ctx context.Context, statements []string) error {
+	tx, err := t.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	for _, statement := range t.missing(desc, "") {
-		if _, err := t.db.ExecContext(ctx, statement); err != nil {
-			if now, again := t.describe(ctx); again == nil && len(t.missing(now, "")) == 0 {
-				break // another process created it
-			}
+	defer func() { _ = tx.Rollback() }() // returns an error after a commit
+	for _, statement := range statements {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
 			return err
 		}
 	}
-	for _, statement := range t.ensureReplaced(desc) {
-		if _, err := t.db.ExecContext(ctx, statement); err != nil {
-			if now, again := t.describe(ctx); again == nil && len(t.ensureReplaced(now)) == 0 {
-				break // another process did
-			}
-			return err
-		}
-	}
-	if desc, err = t.describe(ctx); err != nil {
-		return err
-	}
-	return t.checkTable(desc)
+	return tx.Commit()
 }
 
 // missing returns the statements that create what the table lacks, with an online index if online

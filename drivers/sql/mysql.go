@@ -265,14 +265,21 @@ func (mysql) types() traits {
 
 func (d mysql) indexed(schema, table string) string { return qualified(d, schema, table) }
 
-func (d mysql) trigger(schema, table, trigger, event, insert string) []string {
-	event, of, _ := strings.Cut(event, " OF ")
-	if of != "" { // keep a touch's cost to this comparison
-		insert = "IF NOT (OLD." + of + " <=> NEW." + of + ") THEN " + insert + "; END IF"
+func (d mysql) trigger(schema, table, trigger, event string, of []string, insert string) []string {
+	same := make([]string, len(of))
+	for i, c := range of {
+		same[i] = "OLD." + c + " <=> NEW." + c
+	}
+	if len(of) > 0 { // keep a touch's cost to this comparison
+		insert = "IF NOT (" + strings.Join(same, " AND ") + ") THEN " + insert + "; END IF"
 	}
 	name := qualified(d, schema, trigger)
 	return []string{ // only MariaDB can replace one
 		"/*!80000 DROP TRIGGER IF EXISTS " + name + " *//*M! DO 0 */",
 		"CREATE /*M! OR REPLACE */ TRIGGER /*!80000 IF NOT EXISTS */ " + name + " AFTER " + event + " ON " + qualified(d, schema, table) + " FOR EACH ROW " + insert,
 	}
+}
+
+func (d mysql) dropTrigger(schema, _, trigger string) string {
+	return "DROP TRIGGER IF EXISTS " + qualified(d, schema, trigger)
 }

@@ -47,6 +47,20 @@ func TestLongNames(t *testing.T) {
 				t.Errorf("%d bytes: %d deletes are kept, %v; want 1", len(name), n, err)
 			}
 		}
+		percent, err := New(db, dialect, "%s", &Options[session]{Key: Key{Columns: []string{"%d"}}, Value: "100%", CreatedAt: TimeColumn{Name: "%[1]s"}, ExpiresAt: TimeColumn{Name: "%v"}, SweepAt: "%%", Version: "%!", Replaced: true, Deletes: true})
+		if err == nil {
+			err = errors.Join(percent.EnsureTable(t.Context()), percent.Check(t.Context(), time.Hour))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		percent.mustInsert(t, "a", session{"ann"}, lasting(time.Hour))
+		if err := percent.Delete(t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+		if n := len(percent.buryAll(t)); n != 1 {
+			t.Errorf("%d deletes are kept; want 1", n)
+		}
 		d, err := New(db, dialect, "odd", &Options[session]{SweepAt: strings.Repeat("s", maxName)})
 		if err == nil {
 			err = d.EnsureTable(t.Context())

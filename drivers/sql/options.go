@@ -83,13 +83,15 @@ type Options[T any] struct {
 	// Replaced keeps a dead life that the key's next life replaces before a Sweeper took it, and
 	// hands it to SweepOptions.Bury like the others: in the transaction that replaces it, a trigger
 	// writes it into a second table, named after the first with "_replaced" (and a hash if that is longer than 63 bytes). EnsureTable creates
-	// both; writers need the right to insert there. False: such a life is lost.
+	// both; writers need the right to insert there. An application's own write ends a life, dead or alive, if it
+	// sets created_at and the expiry to NULL. False: such a life is lost.
 	Replaced bool
 
 	// Deletes keeps each row that is deleted by anything but a Sweeper with Bury, be it another program, in the same
 	// table by another trigger, and hands it to SweepOptions.Bury: if it was alive, as one that died
 	// then, with Dead.Deleted. Such a Sweeper writes each dead row once more before it deletes it. Every process
-	// that sweeps must set it alike: a Sweeper with Bury that does not hands a life over twice, as does a harvest.
+	// that sweeps or calls EnsureTable must set it alike, and Replaced too: EnsureTable and the statements of Schema
+	// drop what is not asked for, and until then a sweep with Bury is driver.ErrInvalid. A harvest hands a life over twice.
 	// False: deletes are not recorded.
 	Deletes bool
 

@@ -426,6 +426,7 @@ func (postgres) types() traits {
 		key:     func(int) string { return `text COLLATE "C"` },
 		value:   "jsonb",
 		integer: "bigint", serial: "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY", kept: "text",
+		retype:     "ALTER TABLE %[1]s ALTER COLUMN %[2]s TYPE %[3]s USING %[2]s::%[3]s",
 		times:      map[TimeType]string{Millis: "bigint", Timestamp: "timestamptz", DateTime: "timestamp"},
 		setDefault: "ALTER TABLE %s ALTER COLUMN %s SET DEFAULT 0",
 		checkNow:   "SET CONSTRAINTS ALL IMMEDIATE",
@@ -443,10 +444,17 @@ const fillfactor = 80
 
 func (d postgres) indexed(schema, table string) string { return qualified(d, schema, table) }
 
-func (d postgres) trigger(schema, table, trigger, event, insert string) []string {
+func (d postgres) trigger(schema, table, trigger, event string, of []string, insert string) []string {
 	name := qualified(d, schema, trigger)
+	if len(of) > 0 {
+		event += " OF " + strings.Join(of, ", ")
+	}
 	return []string{
-		"CREATE OR REPLACE FUNCTION " + name + "() RETURNS trigger LANGUAGE plpgsql AS $slidingttl$ BEGIN " + insert + "; RETURN NULL; END $slidingttl$",
+		"CREATE OR REPLACE FUNCTION " + name + "() RETURNS trigger LANGUAGE plpgsql SET bytea_output = 'hex' AS $slidingttl$ BEGIN " + insert + "; RETURN NULL; END $slidingttl$",
 		"CREATE OR REPLACE TRIGGER " + d.quote(trigger) + " AFTER " + event + " ON " + qualified(d, schema, table) + " FOR EACH ROW EXECUTE FUNCTION " + name + "()",
 	}
+}
+
+func (d postgres) dropTrigger(schema, table, trigger string) string {
+	return "DROP TRIGGER IF EXISTS " + d.quote(trigger) + " ON " + qualified(d, schema, table)
 }

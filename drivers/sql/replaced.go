@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	stdsql "database/sql"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -55,68 +57,132 @@ type keeper struct {
 // keepers returns the triggers of the table that d describes, or tells where it is going to be.
 //
 // A life is replaced if one write changes both version and created_at, and the row had a created_at
-// or was dead: an adoption gives a live row its first. The life died at its expiry, or when the
-// next began if that was earlier. A life is deleted, or died at its expiry before that, if its row is deleted by
-// anyone but a sweeper that hands it over itself.
+// or was dead: an adoption gives a live row its first. So it is by an application's write that resets the life.
+// The life died at its expiry, or when the next began if that was earlier. A life is deleted, or died at its expiry
+// before that, if its row is deleted by anyone but a sweeper that hands it over itself.
 func (t *table) keepers(desc *description) (all []keeper) {
 	d, q := t.dialect, t.dialect.quote
-	const old = "OLD."
-	var key []string
-	for _, c := range t.keyColumns() {
-		key = append(key, d.text(old+c))
+	const old, now = "OLD.", "clock.now_ms"
+	key := t.keyColumns()
+	for i, kind := range t.keptKinds(desc) {
+		if key[i] = old + key[i]; kind == d.types().kept {
+			key[i] = d.text(key[i])
+		}
 	}
 	millis := func(c TimeColumn, row string) string { return "COALESCE(" + d.millis(c.Type, row+q(c.Name)) + ", 0)" }
 	created, expires, version := millis(t.created, old), millis(t.expires, old), "COALESCE("+old+q(t.version)+", 0)"
-	add := func(option, suffix, event, died, deleted, from, where string) {
-		insert := fmt.Sprintf("INSERT INTO %s (%s, created_at, died_at, version, deleted, value) SELECT %s, %s, %s, %s, %s, %s%s WHERE ",
-			qualified(d, desc.schema, t.made(replacedSuffix)), strings.Join(t.replacedKey(), ", "), strings.Join(key, ", "), created, died, version, deleted, t.rawValue(old), from)
+	// lived is a if the life ended before its expiry.
+	lived := func(until, a, b string) string {
+		return "CASE WHEN " + expires + " = 0 OR " + expires + " > " + until + " THEN " + a + " ELSE " + b + " END"
+	}
+	add := func(option, suffix, event string, of []string, ended, deleted, where string) {
+		insert := fmt.Sprintf("INSERT INTO %s (%s, created_at, died_at, version, deleted, value) SELECT %s, %s, %s, %s, %s, %s FROM (SELECT %s AS now_ms) AS clock WHERE ",
+			qualified(d, desc.schema, t.made(replacedSuffix)), strings.Join(t.replacedKey(), ", "), strings.Join(key, ", "), created, lived(ended, ended, expires), version, deleted, t.rawValue(old), d.clock())
 		// Not the text itself: MariaDB gives it back without comments.
-		mark := fmt.Sprintf("slidingttl %x", sha256.Sum256([]byte(event+insert+where)))
-		k := keeper{option: option, name: t.made(suffix), mark: mark[:len("slidingttl ")+16]}
-		k.statements = d.trigger(cmp.Or(desc.schema, t.schema), t.name, k.name, event, insert+"'"+k.mark+"' <> '' AND "+where)
+		whole := strings.Join(d.trigger("", "", "", event, of, insert+where), "; ")
+		k := keeper{option: option, name: t.made(suffix), mark: fmt.Sprintf("%s%x", markPrefix, sha256.Sum256([]byte(whole)))[:len(markPrefix)+16]}
+		k.statements = d.trigger(cmp.Or(desc.schema, t.schema), t.name, k.name, event, of, insert+"'"+k.mark+"' IS NOT NULL AND "+where)
 		all = append(all, k)
 	}
 	if t.keepReplaced {
 		next := millis(t.created, "NEW.")
-		add("Replaced", replacedSuffix, "UPDATE OF "+q(t.version),
-			fmt.Sprintf("CASE WHEN %s = 0 OR %s > %s THEN %s ELSE %s END", expires, expires, next, next, expires), "0", "",
-			fmt.Sprintf("%s <> COALESCE(NEW.%s, 0) AND %s <> 0 AND %s <> %s AND (%s <> 0 OR %s <> 0 AND %s <= %s)", version, q(t.version), next, next, created, created, expires, expires, next))
+		began := "COALESCE(NULLIF(" + next + ", 0), " + now + ")"
+		add("Replaced", replacedSuffix, "UPDATE", []string{q(t.version), q(t.created.Name)}, began, "0",
+			fmt.Sprintf("(%s <> COALESCE(NEW.%s, 0) AND %s <> 0 AND %s <> %s OR %s = 0 AND %s = 0) AND (%s <> 0 OR %s <> 0 AND %s <= %s)",
+				version, q(t.version), next, next, created, next, millis(t.expires, "NEW."), created, expires, expires, began))
 	}
 	if t.keepDeleted {
-		alive := "CASE WHEN " + expires + " = 0 OR " + expires + " > clock.now_ms THEN %s ELSE %s END"
-		add("Deletes", deletedSuffix, "DELETE", fmt.Sprintf(alive, "clock.now_ms", expires), fmt.Sprintf(alive, "1", "0"),
-			" FROM (SELECT "+d.clock()+" AS now_ms) AS clock", fmt.Sprintf("COALESCE(%s, 0) <> %d", old+q(t.sweep), handedOver))
+		add("Deletes", deletedSuffix, "DELETE", nil, now, lived(now, "1", "0"), fmt.Sprintf("COALESCE(%s, 0) <> %d", old+q(t.sweep), handedOver))
 	}
 	return all
 }
 
+// markPrefix begins a keeper's mark.
+const markPrefix = "slidingttl "
+
+// unasked returns the triggers of this package that no option asks for: turned off, or of the table's name before.
+func (t *table) unasked(d *description) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(d.enabled)) {
+		text, asked := d.enabled[name], t.keepReplaced && name == t.made(replacedSuffix) || t.keepDeleted && name == t.made(deletedSuffix)
+		older := (name == t.made(replacedSuffix) || name == t.made(deletedSuffix)) && strings.Contains(text, t.made(replacedSuffix))
+		if !asked && (older || strings.Contains(text, "'"+markPrefix)) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// checkUnasked returns an error if there are such.
+func (t *table) checkUnasked(d *description) error {
+	if names := t.unasked(d); len(names) > 0 {
+		return t.invalid("Options.Replaced or Deletes", "not set, with the trigger of one that is", "must be set as when the triggers were made, or lose "+strings.Join(names, ", ")+", as EnsureTable and the statements of Schema drop it: otherwise what it keeps is handed over twice, or never")
+	}
+	return nil
+}
+
+// keptKinds returns the types of that table's key columns. A value that the client reads in another form than text is
+// kept in its own type, for Key.Join gets it as from the table itself.
+func (t *table) keptKinds(d *description) []string {
+	kinds, types := make([]string, len(t.key.Columns)), t.dialect.types()
+	for i, name := range t.key.Columns {
+		kinds[i] = types.kept
+		if is := d.columns[strings.ToLower(name)]; types.retype != "" && t.dialect.keyKind(is).form == typed {
+			kinds[i] = is.name
+		}
+	}
+	return kinds
+}
+
 // ensureReplaced returns the statements that create that table and its triggers, or bring them up to date.
 func (t *table) ensureReplaced(d *description) (all []string) {
-	if d.kept == nil {
-		return nil
+	schema := cmp.Or(d.schema, t.schema)
+	for _, trigger := range t.unasked(d) {
+		all = append(all, t.dialect.dropTrigger(schema, t.name, trigger))
 	}
-	types, name := t.dialect.types(), qualified(t.dialect, cmp.Or(d.schema, t.schema), t.made(replacedSuffix))
-	if texts := append(t.replacedKey(), "value"); len(d.kept.columns) == 0 {
-		columns := strings.Join(texts, " "+types.kept+", ") + " " + types.kept
-		for _, c := range []string{"created_at", "died_at", "version", "deleted"} {
+	if d.kept == nil || d.kept.another() {
+		return all
+	}
+	types, name := t.dialect.types(), qualified(t.dialect, schema, t.made(replacedSuffix))
+	kinds := append(t.keptKinds(d), types.kept)
+	columns, retyped := "", []string(nil)
+	for i, c := range append(t.replacedKey(), "value") {
+		columns += ", " + c + " " + kinds[i]
+		switch is, there := d.kept.columns[c]; {
+		case len(d.kept.columns) == 0, there && t.keptIn(is, kinds[i]):
+		case !there:
+			all = append(all, "ALTER TABLE "+name+" ADD COLUMN "+c+" "+kinds[i])
+		case types.retype != "":
+			retyped = append(retyped, fmt.Sprintf(types.retype, name, c, kinds[i]))
+		default:
+			all = append(all, fmt.Sprintf(types.modify, name, c, kinds[i]))
+		}
+	}
+	if len(d.kept.columns) == 0 {
+		for _, c := range keptLife {
 			columns += ", " + c + " " + types.integer + " NOT NULL"
 		}
-		all = append(all, "CREATE TABLE IF NOT EXISTS "+name+" (id "+types.serial+", "+columns+")")
-	} else {
-		for _, c := range texts {
-			if is, there := d.kept.columns[c]; !there {
-				all = append(all, "ALTER TABLE "+name+" ADD COLUMN "+c+" "+types.kept)
-			} else if types.modify != "" && !strings.EqualFold(is.name, types.kept) {
-				all = append(all, fmt.Sprintf(types.modify, name, c, types.kept))
-			}
-		}
+		all = append(all, "CREATE TABLE IF NOT EXISTS "+name+" (id "+types.serial+columns+")")
 	}
 	for _, k := range t.keepers(d) {
-		if !strings.Contains(d.enabled[k.name], k.mark) {
+		if text, there := d.enabled[k.name]; !there || text != "" && !strings.Contains(text, k.mark) {
 			all = append(all, k.statements...)
 		}
 	}
-	return all
+	return append(all, retyped...) // an older trigger's texts go into no other type, but newer values into text
+}
+
+// keptLife are the columns that every release's table has.
+var keptLife = []string{"created_at", "died_at", "version", "deleted"}
+
+// another reports whether the table is none of this package's.
+func (d *description) another() bool {
+	return len(d.columns) > 0 && slices.ContainsFunc(keptLife, func(c string) bool { _, there := d.columns[c]; return !there })
+}
+
+// keptIn reports whether a column of the table holds what one of a kind does.
+func (t *table) keptIn(is columnType, kind string) bool {
+	types := t.dialect.types()
+	return types.modify == "" && kind == types.kept || strings.EqualFold(is.name, kind)
 }
 
 // replaced buries and deletes the rows that these triggers wrote, oldest first.
@@ -168,12 +234,18 @@ func (t *table) checkReplaced(d *description) error {
 	if d.kept == nil {
 		return nil
 	}
+	if err := t.checkUnasked(d); err != nil {
+		return err
+	}
+	kinds := append(t.keptKinds(d), t.dialect.types().kept)
 	made, mend := t.made(replacedSuffix), ", as EnsureTable and the statements of Schema make it"
 	for _, k := range t.keepers(d) {
 		text, enabled := d.enabled[k.name]
 		switch {
 		case len(d.kept.columns) == 0 || d.kept.schema != d.schema || !enabled:
-			return t.invalid("Options."+k.option, "without its table, or its trigger enabled", "needs "+made+" in the same schema, and the trigger "+k.name+mend+" (MySQL: over a connection of utf8mb4)")
+			return t.invalid("Options."+k.option, "without its table, or its trigger enabled", "needs "+made+" in the same schema (PostgreSQL: and none in one before it in search_path), and the trigger "+k.name+mend+" (MySQL: over a connection of utf8mb4)")
+		case d.kept.another():
+			return t.invalid("Options."+k.option, "with another table of that name", "needs "+made+mend+": rename the table of this name")
 		case d.kept.wrong != "":
 			return t.invalid("Options."+k.option, "with a table "+d.kept.wrong, "needs in "+made+" a table with transactions, of which this user sees all rows")
 		case text != "" && !strings.Contains(text, k.mark):
@@ -181,10 +253,9 @@ func (t *table) checkReplaced(d *description) error {
 		case k.option == "Deletes" && d.silent:
 			return t.invalid("Options."+k.option, "with a reference that has ON DELETE CASCADE", "must not be set, or the reference not cascade: this database fires no trigger for the rows that it takes")
 		}
-		for _, c := range append(t.replacedKey(), "value") {
-			is, there := d.kept.columns[c]
-			if !there || t.dialect.types().modify != "" && !strings.EqualFold(is.name, t.dialect.types().kept) {
-				return t.invalid("Options."+k.option, fmt.Sprintf("with %s as %q", c, is.name), "needs in "+made+" a column "+c+" of "+t.dialect.types().kept+mend+": others lose texts, or refuse them")
+		for i, c := range append(t.replacedKey(), "value") {
+			if is, there := d.kept.columns[c]; !there || !t.keptIn(is, kinds[i]) {
+				return t.invalid("Options."+k.option, fmt.Sprintf("with %s as %q", c, is.name), "needs in "+made+" a column "+c+" of "+kinds[i]+mend+": others lose texts, or refuse them")
 			}
 		}
 	}

@@ -8,10 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -292,6 +295,7 @@ func TestKeptKind(t *testing.T) {
 		"mysql, cascade":        {"mariadb", []string{"CREATE TABLE %[1]s_users (id INT PRIMARY KEY)", "ALTER TABLE %[1]s ADD COLUMN user_id INT, ADD FOREIGN KEY (user_id) REFERENCES %[1]s_users (id) ON DELETE CASCADE"}, Options[session]{Deletes: true}, "CASCADE"},
 		"mysql, set null":       {"mariadb", []string{"CREATE TABLE %[1]s_users (id INT PRIMARY KEY)", "ALTER TABLE %[1]s ADD COLUMN user_id INT, ADD FOREIGN KEY (user_id) REFERENCES %[1]s_users (id) ON DELETE SET NULL"}, Options[session]{Deletes: true}, ""},
 		"mysql, replaced":       {"mariadb", []string{"CREATE TABLE %[1]s_users (id INT PRIMARY KEY)", "ALTER TABLE %[1]s ADD COLUMN user_id INT, ADD FOREIGN KEY (user_id) REFERENCES %[1]s_users (id) ON DELETE CASCADE"}, Options[session]{Replaced: true}, ""},
+		"mysql, another":        {"mariadb", []string{"ALTER TABLE %[1]s_replaced DROP COLUMN died_at"}, Options[session]{Deletes: true}, "another table"},
 		"postgres, no policy":   {"postgres", []string{"ALTER TABLE %[1]s_replaced ENABLE ROW LEVEL SECURITY"}, Options[session]{Deletes: true}, "row security"},
 		"postgres, half a view": {"postgres", []string{"ALTER TABLE %[1]s_replaced ENABLE ROW LEVEL SECURITY", "CREATE POLICY p ON %[1]s_replaced FOR INSERT TO %[2]s WITH CHECK (true)"}, Options[session]{Replaced: true}, "row security"},
 		"postgres, cascade":     {"postgres", []string{"CREATE TABLE %[1]s_users (id INT PRIMARY KEY)", "ALTER TABLE %[1]s ADD COLUMN user_id INT REFERENCES %[1]s_users (id) ON DELETE CASCADE"}, Options[session]{Deletes: true}, ""},
@@ -423,7 +427,7 @@ func (t *table) buryAll(test testing.TB) (all []driver.Dead) {
 func TestKeptBytes(t *testing.T) {
 	for name, c := range map[string]struct{ db, key string }{
 		"mariadb, BINARY": {"mariadb", "BINARY(16)"}, "mariadb, VARBINARY": {"mariadb", "VARBINARY(500)"}, "mariadb, UUID": {"mariadb", "UUID"},
-		"sqlite": {"sqlite", "BLOB NOT NULL"}, "postgres": {"postgres", "bytea"},
+		"sqlite": {"sqlite", "BLOB NOT NULL"}, "postgres": {"postgres", "bytea"}, "postgres, date": {"postgres", "date"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, of := t.Context(), databases[c.db]
@@ -432,17 +436,19 @@ func TestKeptBytes(t *testing.T) {
 			mustExec(t, db, of.dialect, "CREATE TABLE bytes (id "+c.key+" PRIMARY KEY, value "+value+")")
 			key := Key{
 				Split: func(key string) ([]any, error) { b, err := hex.DecodeString(key); return []any{b}, err },
-				Join: func(columns []string) string {
-					if h, ok := strings.CutPrefix(columns[0], `\x`); ok { // bytea as text
-						return h
-					}
-					return hex.EncodeToString([]byte(columns[0]))
-				},
+				Join:  func(columns []string) string { return hex.EncodeToString([]byte(columns[0])) },
 			}
 			keys := []string{"ff00112233445566778899aabbccddee", "61616161616161616161616161610000", "fe00112233445566778899aabbccddee"}
 			if c.key == "UUID" {
 				key = Key{}
 				keys = []string{"123e4567-e89b-12d3-a456-426655440000", "223e4567-e89b-12d3-a456-426655440000", "323e4567-e89b-12d3-a456-426655440000"}
+			}
+			if c.key == "date" {
+				key = Key{
+					Split: func(key string) ([]any, error) { at, err := time.Parse(time.DateOnly, key); return []any{at}, err },
+					Join:  func(columns []string) string { return strings.TrimSuffix(columns[0], "T00:00:00Z") },
+				}
+				keys = []string{"2026-02-01", "2026-02-02", "2026-02-03"}
 			}
 			d, err := New(db, of.dialect, "bytes", &Options[json.RawMessage]{Deletes: true, Replaced: true, Key: key})
 			if err == nil {
@@ -467,6 +473,18 @@ func TestKeptBytes(t *testing.T) {
 			}
 			if err := d.Delete(ctx, keys[0]); err != nil {
 				t.Errorf("Delete: %v", err)
+			}
+			if n, _, err := d.EraseEnded(ctx, driver.Erasure{Keys: keys[:1]}, false); n != 1 || err != nil {
+				t.Errorf("EraseEnded finds %d, %v; want 1", n, err)
+			}
+			if of.dialect == PostgreSQL { // as an older release kept it
+				mustExec(t, db, of.dialect, "ALTER TABLE bytes_replaced ALTER COLUMN key0 TYPE text")
+				if err := d.Check(ctx, time.Hour); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "key0") {
+					t.Errorf("Check of a key kept as text: %v", err)
+				}
+				if err := errors.Join(d.EnsureTable(ctx), d.Check(ctx, time.Hour)); err != nil {
+					t.Error(err)
+				}
 			}
 			if c.key == "VARBINARY(500)" { // another program's
 				long := hex.EncodeToString(bytes.Repeat([]byte{0xff, 'k'}, 200))
@@ -529,6 +547,196 @@ func TestDeletesBeforeTheClock(t *testing.T) {
 			if err != nil || kept != 0 || buried != 20 || different != 20 || d.rows(t) != guarded {
 				t.Errorf("guarded=%d: %d lives are kept, %d buried, %d different, and %d rows are left, %v; want 20 buried", guarded, kept, buried, different, d.rows(t), err)
 			}
+		}
+	})
+}
+
+// TestTurnedOff: Schema and EnsureTable drop a trigger that the options do not ask for any more, or of the table's
+// name before; until then no sweep hands a life over twice, or keeps one for ever.
+func TestTurnedOff(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		ctx := t.Context()
+		for _, o := range []Options[session]{{}, {Replaced: true}, {Deletes: true}} {
+			on := open(t, db, dialect, &Options[session]{Deletes: true, Replaced: true})
+			d, err := New(db, dialect, on.name, &o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Check(ctx, time.Hour); o.Replaced || o.Deletes {
+				if !errors.Is(err, driver.ErrInvalid) {
+					t.Errorf("Check: %v", err)
+				}
+			}
+			bury := d.mustSweeper(t, SweepOptions{Bury: func(context.Context, *stdsql.Tx, []driver.Dead) error { return nil }})
+			if err := bury.Sweep(ctx); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), on.name) {
+				t.Errorf("Sweep: %v", err)
+			}
+			if statements, err := d.Schema(ctx, ""); err != nil || !strings.Contains(fmt.Sprint(statements), "DROP TRIGGER IF EXISTS") {
+				t.Errorf("Schema: %q, %v", statements, err)
+			}
+			if err := errors.Join(d.EnsureTable(ctx), d.Check(ctx, time.Hour), bury.Sweep(ctx)); err != nil {
+				t.Error(err)
+			}
+			if left, err := d.Schema(ctx, ""); err != nil || len(left) > 0 {
+				t.Errorf("after EnsureTable Schema has %q, %v", left, err)
+			}
+		}
+		d := open(t, db, dialect, &Options[session]{Deletes: true, Replaced: true})
+		for _, suffix := range []string{"", replacedSuffix} {
+			mustExec(t, db, dialect, "ALTER TABLE "+d.name+suffix+" RENAME TO new"+d.name+suffix)
+		}
+		d = ensured(t, db, dialect, "new"+d.name)
+		d.mustInsert(t, "a", session{"ann"}, lasting(time.Hour))
+		if err := d.Delete(ctx, "a"); err != nil {
+			t.Errorf("of a renamed table: %v", err)
+		}
+	})
+}
+
+// TestKeptSchema: on PostgreSQL the table of a table in one schema of the search_path is made, and looked for, in that.
+func TestKeptSchema(t *testing.T) {
+	ctx := t.Context()
+	client, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
+	root := sqltest.DB(t, sqltest.PostgreSQL)
+	tenant := fmt.Sprintf("tenant%d", tables.Add(1))
+	mustExec(t, root, PostgreSQL, "CREATE SCHEMA "+tenant)
+	t.Cleanup(func() { _, _ = root.ExecContext(context.Background(), "DROP SCHEMA "+tenant+" CASCADE") })
+	both, err := stdsql.Open(client, strings.Replace(dsn, "search_path=", "search_path="+tenant+",", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = both.Close() }()
+	common := open(t, opened(t, client, dsn), PostgreSQL, &Options[session]{Replaced: true, Deletes: true})
+	mustExec(t, both, PostgreSQL, "CREATE TABLE "+tenant+"."+common.name+" (LIKE "+common.name+" INCLUDING ALL)")
+	d := ensured(t, both, PostgreSQL, common.name)
+	d.mustInsert(t, "a", session{"ann"}, lasting(time.Hour))
+	if err := d.Delete(ctx, "a"); err != nil {
+		t.Error(err)
+	}
+	if n := len(d.buryAll(t)); n != 1 {
+		t.Errorf("%d are buried", n)
+	}
+}
+
+// opened opens a database that the test closes.
+func opened(t *testing.T, client, dsn string) *stdsql.DB {
+	db, err := stdsql.Open(client, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// TestReplacedReset: an application's own overwrite that resets a life, as README has it, ends the life before.
+func TestReplacedReset(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		ctx := t.Context()
+		key := map[Dialect]string{MySQL: "VARBINARY(50)", SQLite: "TEXT", PostgreSQL: `text COLLATE "C"`}[dialect]
+		conflict := " ON CONFLICT (id) DO UPDATE SET url = excluded.url"
+		if dialect == MySQL {
+			conflict = " ON DUPLICATE KEY UPDATE url = VALUES(url)"
+		}
+		mustExec(t, db, dialect, "CREATE TABLE links (id "+key+" NOT NULL PRIMARY KEY, url VARCHAR(20))")
+		d, err := New(db, dialect, "links", &Options[session]{LifeOnly: true, Replaced: true})
+		if err == nil {
+			err = errors.Join(d.EnsureTable(ctx), d.Check(ctx, time.Hour))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := driver.Floor(d.Now())
+		hour := driver.Instant(3600000)
+		mustExec(t, db, dialect, fmt.Sprintf("INSERT INTO links (id, url, created_at, expires_at) VALUES ('dead', '', %d, %d), ('living', '', %[1]d, %[3]d), ('never seen', '', NULL, NULL)", now-2*hour, now-hour, now+hour))
+		for range 2 { // the second time there is nothing to end
+			for _, id := range []string{"dead", "living", "never seen", "new"} {
+				mustExec(t, db, dialect, "INSERT INTO links (id, url) VALUES ('"+id+"', 'next')"+conflict+", created_at = NULL, expires_at = NULL, version = NULL, sweep_at = 0")
+			}
+		}
+		var got []string
+		for _, b := range d.buryAll(t) {
+			got = append(got, b.Key)
+			if ends := b.At == now-hour; ends != (b.Key == "dead") || b.At > now.Add(time.Minute) {
+				t.Errorf("%s: %+v", b.Key, b)
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, []string{"dead", "living"}) {
+			t.Errorf("%q are buried", got)
+		}
+	})
+}
+
+// TestRemade: while EnsureTable, or Schema's statements, bring SQLite's triggers up to date, no delete of another
+// process goes without one.
+func TestRemade(t *testing.T) {
+	ctx, dsn := t.Context(), sqltest.SQLiteDSN(filepath.Join(t.TempDir(), "remade.db"))
+	dbs := []*stdsql.DB{opened(t, "sqlite", dsn), opened(t, "sqlite", dsn)}
+	mustExec(t, dbs[0], SQLite, "CREATE TABLE remade (id TEXT NOT NULL PRIMARY KEY, a TEXT, b TEXT)")
+	var of []*Driver[shop]
+	for i, db := range dbs {
+		d, err := New(db, SQLite, "remade", &Options[shop]{Deletes: true, Row: Row[shop]{Columns: []string{"a", "b"}[i : i+1], Fields: func(s *shop) []any { return []any{&s.Owner} }}})
+		if err == nil {
+			err = d.EnsureTable(ctx)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		of = append(of, d)
+	}
+	now, n := driver.Floor(of[0].Now()), 0
+	for round := range 40 {
+		done := make(chan error, 1)
+		go func() {
+			d := of[round%2]
+			if round%4 < 2 {
+				done <- d.EnsureTable(ctx)
+				return
+			}
+			statements, err := d.Schema(ctx, "")
+			for _, s := range statements {
+				if err == nil {
+					_, err = dbs[round%2].ExecContext(ctx, s)
+				}
+			}
+			done <- err
+		}()
+		for len(done) == 0 {
+			key := fmt.Sprint("k", n)
+			if _, err := of[0].Insert(ctx, key, shop{}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now); err != nil {
+				t.Fatal(err)
+			}
+			if err := of[0].Delete(ctx, key); err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if kept := len(of[1].buryAll(t)); kept != n {
+		t.Errorf("%d of %d deletes are kept", kept, n)
+	}
+}
+
+// TestEnsuredAtOnce: several processes may call EnsureTable at once.
+func TestEnsuredAtOnce(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		for round := range 4 {
+			var group errgroup.Group
+			for range 6 {
+				group.Go(func() error {
+					d, err := New(db, dialect, fmt.Sprint("at_once", round), &Options[session]{Deletes: true, Replaced: true})
+					if err == nil {
+						err = d.EnsureTable(t.Context())
+					}
+					return err
+				})
+			}
+			if err := group.Wait(); err != nil {
+				t.Error(err)
+			}
+			ensured(t, db, dialect, fmt.Sprint("at_once", round))
 		}
 	})
 }

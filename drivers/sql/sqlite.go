@@ -177,7 +177,13 @@ func (sqlite) types() traits {
 // indexed: only the index's own name may carry the schema.
 func (s sqlite) indexed(_, table string) string { return s.quote(table) }
 
-func (d sqlite) trigger(schema, table, trigger, event, insert string) []string {
-	name := qualified(d, schema, trigger)
-	return []string{"DROP TRIGGER IF EXISTS " + name, "CREATE TRIGGER IF NOT EXISTS " + name + " AFTER " + event + " ON " + d.quote(table) + " BEGIN " + insert + "; END"}
+func (d sqlite) trigger(schema, table, trigger, event string, of []string, insert string) []string {
+	if len(of) > 0 {
+		event += " OF " + strings.Join(of, ", ")
+	}
+	return []string{d.dropTrigger(schema, table, trigger), "CREATE TRIGGER IF NOT EXISTS " + qualified(d, schema, trigger) + " AFTER " + event + " ON " + d.quote(table) + " BEGIN " + insert + "; END"}
+}
+
+func (d sqlite) dropTrigger(schema, _, trigger string) string {
+	return "DROP TRIGGER IF EXISTS " + qualified(d, schema, trigger)
 }

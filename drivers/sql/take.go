@@ -342,7 +342,7 @@ func (s *Sweeper) writes(rows taken) []rowsWrite {
 // handedOver is the sweep_at by which a sweeper, in the transaction that deletes a row, tells the trigger of
 // Options.Deletes that Bury has had it. No clock could: rows die while they are deleted, and each process has a Retain
 // of its own.
-const handedOver = -park
+const handedOver = never - 1
 
 // file sets sweep_at to the expiry, and parks the retained dead.
 func (s *Sweeper) file() string {
