@@ -14,6 +14,7 @@ func (t *table) Backlog(ctx context.Context) (dead int64, oldest driver.Instant,
 	expires := t.expiresMillis()
 	query := fmt.Sprintf("SELECT COUNT(*), COALESCE(MIN(%s), 0) FROM %s WHERE (%s <= %s OR %[3]s %[6]s) AND %[1]s <> 0 AND %[1]s <= %[5]s",
 		expires, t.quoted(), t.dialect.quote(t.sweep), t.before(0), t.before(t.retain), parkedBy(t.before(t.retain-skipFor)))
-	_, err = t.first(ctx, t.pool, query, nil, []any{&dead, &oldest})
-	return dead, oldest, err
+	var first number // of SQLite's rows one may have another
+	_, err = t.first(ctx, t.pool, query, nil, []any{&dead, &first})
+	return dead, driver.Instant(first.n), err
 }

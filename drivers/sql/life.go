@@ -11,8 +11,8 @@ import (
 // never is the sweep_at of a row that has no expiry.
 const never = int64(math.MaxInt64)
 
-// number scans a column that should hold a whole number, or NULL for zero. It sets odd if it cannot
-// read the value, and does not fail.
+// number scans a column that should hold a whole number, or NULL for zero. It sets odd if the value is
+// another, of which it takes the whole part if there is one, and does not fail.
 type number struct {
 	n   int64
 	odd bool
@@ -30,6 +30,8 @@ func (n *number) Scan(src any) error {
 		n.n, err = strconv.ParseInt(string(src), 10, 64)
 	case string:
 		n.n, err = strconv.ParseInt(src, 10, 64)
+	case float64:
+		n.n, n.odd = int64(max(-1<<62, min(src, 1<<62))), true
 	default:
 		n.odd = true
 	}

@@ -218,7 +218,7 @@ func (s *Sweeper) takeReplaced(ctx context.Context, tx *stdsql.Tx, limit int) (d
 		}
 		ids = append(ids, strconv.FormatInt(id, 10))
 		if l.expires.odd {
-			l.expires.n = int64(driver.Floor(t.Now()))
+			l.expires.n = cmp.Or(l.expires.n, int64(driver.Floor(t.Now())))
 		}
 		d := t.dead(key, l.meta(), value, cmp.Or(t.odd(&l), t.tooLong(value)))
 		d.Deleted = deleted

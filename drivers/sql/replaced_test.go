@@ -740,3 +740,17 @@ func TestEnsuredAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestOlderSQLite: what another program's SQLite executes, of an older release, is in the triggers.
+func TestOlderSQLite(t *testing.T) {
+	d := open(t, sqltest.DB(t, sqltest.SQLite), SQLite, &Options[session]{Replaced: true, Deletes: true, CreatedAt: TimeColumn{Type: DateTime}, ExpiresAt: TimeColumn{Type: Timestamp}})
+	desc, err := d.describe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range desc.enabled {
+		if strings.Contains(text, "unixepoch") {
+			t.Errorf("%s needs SQLite 3.42: %s", name, text)
+		}
+	}
+}

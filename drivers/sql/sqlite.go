@@ -22,7 +22,7 @@ func (sqlite) millis(t TimeType, column string) string {
 		return column
 	}
 	// An invalid date must not be read as NULL.
-	return "CASE WHEN " + column + " IS NULL THEN NULL ELSE COALESCE(CAST(ROUND(unixepoch(" + column + ", 'subsec') * 1000) AS INTEGER), 'no date') END"
+	return "CASE WHEN " + column + " IS NULL THEN NULL ELSE COALESCE(" + sqliteTime(column) + ", 'no date') END"
 }
 
 func (sqlite) written(t TimeType, argument string) string {
@@ -42,9 +42,15 @@ func (s sqlite) object(row string, columns []string) string {
 	})
 }
 
+// sqliteTime has no unixepoch: another program's SQLite, which fires the triggers of Options.Deletes and Replaced, may be
+// older.
+func sqliteTime(of string) string {
+	return "CAST(ROUND((julianday(" + of + ") - 2440587.5) * 86400000) AS INTEGER)"
+}
+
 // clock: its value is fixed at its first use in a statement, which comes after the wait for the
 // write lock.
-func (sqlite) clock() string   { return "CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)" }
+func (sqlite) clock() string   { return sqliteTime("'now'") }
 func (s sqlite) began() string { return s.clock() }
 
 func (sqlite) locked(_ string, _ []string, is string, _ bool) string { return is }
