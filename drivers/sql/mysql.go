@@ -104,7 +104,7 @@ func (mysql) verdict(err error) verdict {
 		return uncoded(err)
 	}
 	switch server.Number {
-	case 1213, 1020, 1206: // deadlock; record has changed since last read (MariaDB's innodb_snapshot_isolation); no room for locks
+	case 1213, 1467, 1020, 1206: // deadlock, or one over the lock of AUTO_INCREMENT, as by Deletes's trigger; record has changed since last read (MariaDB's innodb_snapshot_isolation); no room for locks
 		return collided
 	case 1205: // innodb_rollback_on_timeout
 		return timedOut
