@@ -84,7 +84,8 @@ func (t *table) mend(c TimeColumn) []string {
 // the application's own, or a key of several columns or another type than text, must exist.
 func (t *table) EnsureTable(ctx context.Context) error {
 	var failed error
-	for before := []string(nil); ; {
+	var before []string
+	for range 8 { // other processes may do the same
 		desc, err := t.describe(ctx)
 		if err != nil {
 			return err
@@ -93,30 +94,32 @@ func (t *table) EnsureTable(ctx context.Context) error {
 		if len(lacks) == 0 && len(desc.columns) > 0 {
 			lacks = t.ensureReplaced(desc)
 		}
-		switch { // where another process has done some of it meanwhile, the rest differs
-		case len(lacks) > 0 && !slices.Equal(lacks, before):
-		case len(lacks) > 0 && failed != nil:
-			return failed
-		default:
+		if len(lacks) == 0 || failed == nil && slices.Equal(lacks, before) {
 			return t.checkTable(desc)
 		}
 		before, failed = lacks, t.execute(ctx, lacks)
 	}
+	return failed
 }
 
-// execute executes statements, in one transaction if the database has transactions for them.
+// execute executes statements: on SQLite, where no trigger can be replaced, in one transaction. Others' locks would
+// deadlock with writers, and MySQL has none for these.
 func (t *table) execute(ctx context.Context, statements []string) error {
-	tx, err := t.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
+	exec, end := t.db.ExecContext, func() error { return nil }
+	if t.dialect.types().inProcess {
+		tx, err := t.db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }() // returns an error after a commit
+		exec, end = tx.ExecContext, tx.Commit
 	}
-	defer func() { _ = tx.Rollback() }() // returns an error after a commit
 	for _, statement := range statements {
-		if _, err := tx.ExecContext(ctx, statement); err != nil {
+		if _, err := exec(ctx, statement); err != nil {
 			return err
 		}
 	}
-	return tx.Commit()
+	return end()
 }
 
 // missing returns the statements that create what the table lacks, with an online index if online
