@@ -45,6 +45,13 @@ func (t *table) Check(ctx context.Context, longest time.Duration) error {
 	}
 	unkeyed := strings.Join(unnamed, " OR ")
 	t.unkeyed.Store(&unkeyed)
+	sent := make([]keyKind, len(t.values))
+	for i, name := range t.values {
+		if sent[i] = t.dialect.valueKind(desc.columns[strings.ToLower(name)]); t.json || !t.texts[i] {
+			sent[i] = keyKind{isText: sent[i].isText && !t.json}
+		}
+	}
+	t.sent.Store(&sent)
 	if t.dialect.types().inProcess {
 		affinities := make([]affinity, len(t.values))
 		for i, name := range t.values {
@@ -237,11 +244,14 @@ func (t *table) checkKey(ctx context.Context, d *description) error {
 // keyKind is which texts a key's column holds as they are.
 type keyKind struct {
 	form  keyForm
-	most  int  // it cuts spaces beyond so many characters; zero: nothing
+	most  int  // it cuts spaces beyond so many characters, negative: all; zero: nothing
 	width int  // it pads a text to so many bytes; zero: not at all
+	chars int  // it pads a text to so many characters; zero: not at all
+	scale int  // digits after a number's point; negative: any
 	last  rune // of its character set; zero: all
 	bits  int  // of the numbers that it holds, where another would become a different one or not be sent; zero: the server refuses it
 
+	isText bool // of the value's columns: bytes are to be sent as a text
 	counts bool // it takes zero, or nothing, for its next number
 }
 
@@ -264,6 +274,10 @@ func (k keyKind) check(arg any) string {
 	switch {
 	case k.width > 0 && len(s) != k.width:
 		return fmt.Sprintf("must be %d bytes, to which the column pads", k.width)
+	case k.chars > 0 && utf8.RuneCountInString(s) != k.chars:
+		return fmt.Sprintf("must be %d characters, to which the column pads", k.chars)
+	case k.most < 0 && strings.HasSuffix(s, " "):
+		return "must not end in a space, which the column cuts"
 	case k.most > 0 && utf8.RuneCountInString(s) > k.most:
 		return fmt.Sprintf("must be at most %d characters: the column cuts spaces beyond", k.most)
 	case k.last > 0 && strings.ContainsFunc(s, func(r rune) bool { return r > k.last }):
@@ -272,6 +286,12 @@ func (k keyKind) check(arg any) string {
 		return "must be a number other than 0, for which AUTO_INCREMENT gives the next one unless sql_mode has NO_AUTO_VALUE_ON_ZERO"
 	case k.form == wholeNumber && (isText || isNumber):
 		digits := strings.TrimPrefix(s, "-")
+		if whole, fraction, point := strings.Cut(digits, "."); k.scale != 0 {
+			if point != (fraction != "") || k.scale > 0 && len(fraction) != k.scale || strings.Trim(s, "-0.") == "" && digits != s || strings.Trim(fraction, "0123456789") != "" {
+				return "must be a number, as the column writes it"
+			}
+			digits, s = whole, whole
+		}
 		if digits == "" || strings.Trim(digits, "0123456789") != "" || digits[0] == '0' && s != "0" {
 			return "must be a whole number, as the column writes it"
 		}

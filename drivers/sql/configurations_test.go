@@ -23,6 +23,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/jackc/pgx/v5/pgtype"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
@@ -44,7 +45,7 @@ var values = dimension{"T", []string{"struct", "string", "number", "any", "colum
 
 var dimensions = map[string][]dimension{
 	"postgres": {
-		{"access", []string{"direct", "exec", "describe_exec direct", "bounced cache_describe", "bounced exec", "bounced simple_protocol", "bounced by session", "one connection", "bounced exec, one connection", "client_encoding=UNICODE", "client_encoding=SQL_ASCII", "standard_conforming_strings=off"}, []string{"client_encoding=latin1", "client_encoding=sjis", "default_query_exec_mode=simple_protocol standard_conforming_strings=off", "default_query_exec_mode=exec bytea_output=escape", "bounced describe_exec", "bounced", "bounced describe_exec, one connection", "bounced , one connection", "bounced exec by statement", "bounced by statement"}},
+		{"access", []string{"direct", "exec", "describe_exec direct", "bounced cache_describe", "bounced exec", "bounced simple_protocol", "bounced by session", "one connection", "bounced exec, one connection", "client_encoding=UNICODE", "client_encoding=SQL_ASCII", "standard_conforming_strings=off"}, []string{"client_encoding=latin1", "client_encoding=sjis", "default_query_exec_mode=exec datestyle=German", "default_query_exec_mode=simple_protocol extra_float_digits=0", "default_query_exec_mode=exec intervalstyle=iso_8601", "default_query_exec_mode=simple_protocol standard_conforming_strings=off", "default_query_exec_mode=exec bytea_output=escape", "bounced describe_exec", "bounced", "bounced describe_exec, one connection", "bounced , one connection", "bounced exec by statement", "bounced by statement"}},
 		{"key", []string{`text COLLATE "C"`, "text", "varchar(300)", `varchar(60) COLLATE "C"`}, []string{"uuid", "citext", "bytea", "text COLLATE folded", "char(60)", "varchar", "name", "bigint", "numeric", "numeric(9,2)", "json", "inet", "macaddr", "boolean", "date", "timestamptz", "interval", "oid", "money", "varbit", "text[]", "pg_lsn", "int4range", "session_id", "session_letters"}},
 		{"layout", []string{"id", "tenant number and id", "tenant digits and id"}, []string{"tenant text and id"}},
 		{"created", []string{"bigint", "timestamptz", "timestamp", "timestamptz(3)", "timestamp DEFAULT (now() AT TIME ZONE 'UTC') in America/New_York"}, []string{"timestamp DEFAULT now() in America/New_York", "timestamp DEFAULT (now() AT TIME ZONE 'America/New_York')", "local_time as timestamp in America/New_York", "timestamptz(0)", "integer", "date", "timestamp as timestamptz"}},
@@ -58,6 +59,7 @@ var dimensions = map[string][]dimension{
 		{"made", []string{"whole", "by Schema", "by Schema after a cancelled index"}, nil},
 		{"keeps", []string{"nothing", "replaced", "replaced and deleted", "replaced and deleted, after an older release"}, []string{"by a disabled trigger", "by another table's trigger", "by an older release's trigger"}},
 		{"guards", []string{"none", "error", "state", "table"}, nil},
+		{"owner", []string{"text", "varchar(200)", "citext"}, []string{"char(7)", "varchar(12)", "integer", "numeric", "numeric(9,2)", "uuid", "date", "timestamptz", "name", "inet", "double precision", "json"}},
 	},
 	"mariadb": {
 		{"access", []string{"direct", "interpolateParams=true", "clientFoundRows=true", "parseTime=true&loc=Local", "collation=utf8mb4_bin", "collation_connection=utf8mb4_unicode_nopad_ci", "div_precision_increment=0", "innodb_snapshot_isolation=ON"}, []string{"sql_mode=''", "sql_mode='STRICT_TRANS_TABLES,EMPTY_STRING_IS_NULL'", "autocommit=0", "time_zone='%2B02:00'", "charset=latin1", "completion_type=CHAIN", "completion_type=2", "character_set_client=latin1", "character_set_connection=latin1", "sql_select_limit=40"}},
@@ -74,6 +76,7 @@ var dimensions = map[string][]dimension{
 		{"made", []string{"whole", "by Schema"}, nil},
 		{"keeps", []string{"nothing", "replaced", "replaced and deleted", "replaced and deleted, after an older release", "replaced and deleted, made where '' is NULL"}, []string{"by another table's trigger", "by an older release's trigger", "by a client of latin1", "in texts of latin1"}},
 		{"guards", []string{"none", "error", "number", "table"}, nil},
+		{"owner", []string{"VARCHAR(200) CHARACTER SET utf8mb4"}, []string{"CHAR(60) CHARACTER SET utf8mb4", "VARCHAR(12) CHARACTER SET utf8mb4", "INT", "DECIMAL(9)", "DECIMAL(9,2)", "UUID", "BINARY(60)"}},
 	},
 	"sqlite": {
 		{"access", []string{"wal", "wal full", "wal, one connection", "memory, one connection", "wal, immediate", "wal, foreign keys"}, []string{"memory", "shared memory", "delete", "impatient", "exclusive", "utf16"}},
@@ -108,6 +111,10 @@ func possible(db string, c configuration) bool {
 	case c["rights"] == "columns" && (c["T"] != "life only" || c["made"] != "whole"):
 		return false
 	case c["extra"] == "demanded" && c["T"] == "life only", c["made"] != "" && c["made"] != "whole" && strings.HasPrefix(c["kind"], "sweep_at that may"): // the application's own statement fills it
+		return false
+	case c["kind"] == "key that may be null" && strings.HasPrefix(c.suspect(db), "key="): // NULL would stand for what it cannot hold
+		return false
+	case strings.HasPrefix(c.suspect(db), "owner=") && (c["T"] != "columns" || strings.HasPrefix(c["extra"], "unique owner")):
 		return false
 	case strings.HasPrefix(c["extra"], "unique owner") && (c["T"] != "columns" || strings.HasSuffix(c["kind"], "partitions")):
 		return false
@@ -408,14 +415,18 @@ func (c configuration) tables(db, name string) (statements []string) {
 	}
 	switch c["T"] {
 	case "columns":
-		owner := "owner " + text
+		owner := "owner " + cmp.Or(c["owner"], text)
 		if c["value"] == "bytea" || db == "sqlite" {
 			owner = "owner " + c["value"]
 		}
 		if c["extra"] == "unique owner, by rollback" {
 			owner += " UNIQUE ON CONFLICT ROLLBACK"
 		}
-		value = owner + ", n " + integer + ", data " + map[string]string{"postgres": "bytea", "mariadb": "VARBINARY(200)", "sqlite": "BLOB"}[db]
+		value = owner + ", n " + integer + ", data " + map[string]string{
+			"postgres": "bytea, part double precision, seen timestamptz, pause interval, note text, doc jsonb",
+			"mariadb":  "VARBINARY(200), part DOUBLE, note TEXT CHARACTER SET utf8mb4, doc JSON",
+			"sqlite":   "BLOB, part REAL",
+		}[db]
 	case "wide":
 		value = ""
 		for i := range (wide{}) {
@@ -586,6 +597,36 @@ type shop struct {
 	Owner string
 	N     int64
 	Data  sealed
+	Part  float64
+	Seen  moment
+	Pause pgtype.Interval
+	Note  []byte
+	Doc   json.RawMessage
+}
+
+// fields are those that a database has columns for.
+func (s *shop) fields(db string) (columns []string, all []any) {
+	columns, all = []string{"owner", "n", "data", "part"}, []any{&s.Owner, &s.N, &s.Data, &s.Part}
+	if db != "sqlite" {
+		columns, all = append(columns, "note", "doc"), append(all, &s.Note, &s.Doc)
+	}
+	if db == "postgres" {
+		columns, all = append(columns, "seen", "pause"), append(all, &s.Seen, &s.Pause)
+	}
+	return columns, all
+}
+
+// moment is a time in microseconds, whatever the zone that it is read in.
+type moment int64
+
+func (m moment) Value() (sqldriver.Value, error) { return time.UnixMicro(int64(m)), nil }
+
+func (m *moment) Scan(src any) error {
+	at, ok := src.(time.Time)
+	if *m = moment(at.UnixMicro()); !ok {
+		return fmt.Errorf("no time: %T", src)
+	}
+	return nil
 }
 
 // wide is a value in more columns than a function of PostgreSQL takes names and values.
@@ -669,13 +710,30 @@ func (y *yard) try(t *testing.T, c configuration) judgement {
 		return tryType(t, y, p, c, nil, func(i int) any { return []any{map[string]any{"n": float64(i), "s": "\u00fc"}, nil, true} })
 	case "columns":
 		return tryType(t, y, p, c, func(o *Options[shop]) {
-			o.Row = Row[shop]{Columns: []string{"owner", "n", "data"}, Fields: func(s *shop) []any { return []any{&s.Owner, &s.N, &s.Data} }}
+			o.Row.Columns, _ = new(shop).fields(y.name)
+			o.Row.Fields = func(s *shop) []any { _, all := s.fields(y.name); return all }
 		}, func(i int) shop {
 			owner := fmt.Sprint("\u00fc\U0001f600 C:\\new", i)
-			if i >= 20 && i < 40 { // of those that keys alone writes: not every column leaves it as it is
+			switch spellings := []string{"a0eebc99-9c0b-4ef8-bb6d-6bb9bd38%04d", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD38%04d"}; { // keys alone writes these: not every column leaves them as they are
+			case i >= 20 && i < 25:
 				owner = fmt.Sprint("0", i)
+			case i >= 25 && i < 30:
+				owner = fmt.Sprint("y", i, strings.Repeat(" ", i-25))
+			case i >= 30 && i < 40:
+				owner = fmt.Sprint(i, []string{"", ".5", ".50", ".500"}[i%4])
+			case i >= 40 && i < 45:
+				owner = fmt.Sprintf(spellings[i%2], i)
+			case i >= 45 && i < 50:
+				owner = fmt.Sprint("2020-1-", i-40)
 			}
-			return shop{owner, int64(i), sealed([]byte{0, byte(i), '\\', 255})}
+			s := shop{Owner: owner, N: int64(i), Data: sealed([]byte{0, byte(i), '\\', 255}), Part: float64(i) / 3}
+			if y.name != "sqlite" {
+				s.Note, s.Doc = []byte(owner), json.RawMessage(fmt.Sprintf(`{"n": %d}`, i))
+			}
+			if y.name == "postgres" {
+				s.Seen, s.Pause = moment(1600000000123457+int64(i)*1e9), pgtype.Interval{Microseconds: int64(i) * 1e6, Days: 1, Valid: true}
+			}
+			return s
 		})
 	case "wide":
 		return tryType(t, y, p, c, func(o *Options[wide]) {
@@ -980,7 +1038,7 @@ func (k *contractOf[T]) keys() (live []string) {
 			live = append(live, key)
 		}
 	}
-	if of := k.c.suspect(k.y.name); len(live) == 0 && !strings.HasPrefix(of, "key=") && !strings.HasPrefix(of, "value=") && of != "kind=strict key BLOB" {
+	if of := k.c.suspect(k.y.name); len(live) == 0 && !strings.HasPrefix(of, "key=") && !strings.HasPrefix(of, "value=") && !strings.HasPrefix(of, "owner=") && of != "kind=strict key BLOB" {
 		k.errorf("Check passes, and each write is refused")
 	}
 	for i, key := range keys {
@@ -1022,7 +1080,7 @@ func (k *contractOf[T]) archived(key string, i int) {
 	if v, ok := any(k.v(i)).(shop); ok {
 		o, _ := got.(map[string]any)
 		data, _ := o["data"].(string)
-		if o["owner"] != v.Owner || o["n"] != float64(v.N) || strings.TrimPrefix(strings.ToLower(data), `\x`) != hex.EncodeToString([]byte(v.Data)) {
+		if owner, ok := o["owner"].(string); ok && owner != v.Owner || o["n"] != float64(v.N) || o["part"] != v.Part || strings.TrimPrefix(strings.ToLower(data), `\x`) != hex.EncodeToString([]byte(v.Data)) {
 			k.errorf("Raw: %s for %+v", raw.Value, v)
 		}
 		return

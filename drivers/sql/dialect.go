@@ -65,6 +65,7 @@ type dialect interface {
 	integerType(column columnType) bool
 	holds(column columnType, json, text bool) bool // a value, or a part of one; JSON is a text
 	keyKind(column columnType) keyKind
+	valueKind(column columnType) keyKind // which strings a value's column holds as they are
 	arguments(statement string) int
 	types() traits
 	indexed(schema, table string) string // a table in CREATE INDEX, and in a trigger

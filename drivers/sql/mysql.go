@@ -248,6 +248,25 @@ func (mysql) keyKind(c columnType) keyKind {
 	return keyKind{}
 }
 
+// valueKind leaves to the application how its ENUM, SET and dates are spelled.
+func (m mysql) valueKind(c columnType) keyKind {
+	c.name, _, _ = strings.Cut(c.name, " character set ")
+	name, size, _ := strings.Cut(strings.TrimSuffix(c.name, ")"), "(")
+	k := m.keyKind(c)
+	switch {
+	case name == "char":
+		k = keyKind{form: anyText, most: -1}
+	case name == "decimal":
+		_, scale, _ := strings.Cut(size, ",")
+		k.form = wholeNumber
+		k.scale, _ = strconv.Atoi(scale)
+	case k.form == unfit:
+		k.form = anyText
+	}
+	k.counts = false
+	return k
+}
+
 func (mysql) arguments(statement string) int { return arguments(statement) }
 
 func (mysql) types() traits {

@@ -267,9 +267,14 @@ func (p postgres) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) err
 		return err
 	}
 	var recovering bool
-	var readOnly, encoding, server string
-	err := db.QueryRowContext(ctx, "SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only'), pg_client_encoding(), current_setting('server_encoding')").Scan(&recovering, &readOnly, &encoding, &server)
+	var readOnly, encoding, server, dates, intervals string
+	var digits int
+	err := db.QueryRowContext(ctx, "SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only'), pg_client_encoding(), current_setting('server_encoding'), current_setting('DateStyle'), current_setting('IntervalStyle'), current_setting('extra_float_digits')::int").
+		Scan(&recovering, &readOnly, &encoding, &server, &dates, &intervals, &digits)
 	var r refusals
+	r.when(!strings.HasPrefix(dates, "ISO"), "DateStyle", dates, "must be ISO: clients that read texts, as pgx's exec, take times for others")
+	r.when(intervals != "postgres", "IntervalStyle", intervals, "must be postgres: clients that read texts cannot read intervals")
+	r.when(digits < 1, "extra_float_digits", fmt.Sprint(digits), "must be at least 1: numbers in floating point would be rounded where they are read as texts, and for archives")
 	r.when(recovering || readOnly == "on", "database", "read-only", "must take writes: it must not be a standby, and default_transaction_read_only must be off")
 	converts := server != "SQL_ASCII" && encoding != "UTF8" && (encoding != "SQL_ASCII" || server != "UTF8")
 	r.when(converts, "client_encoding", encoding, "must be UTF8: keys and values would be other texts for other clients")
@@ -384,11 +389,12 @@ func (postgres) integerType(c columnType) bool { return c.name == "bigint" }
 
 // holds: bytea takes a text for its escapes; without bytea_output=hex, pgx reads no bytes as text, and a JSON object
 // has others.
-func (postgres) holds(c columnType, json, text bool) bool {
+func (p postgres) holds(c columnType, json, text bool) bool {
 	if json {
 		return slices.Contains([]string{"jsonb", "json", "text", "citext"}, c.name) || strings.HasPrefix(c.name, "character")
 	}
-	return c.name != postgresEscaped && !(text && c.name == "bytea")
+	kind := p.valueKind(c).form
+	return c.name != postgresEscaped && !(text && (kind == unfit || kind == typed))
 }
 
 const postgresEscaped = "bytea, bytea_output=escape"
@@ -410,6 +416,27 @@ func (postgres) keyKind(c columnType) keyKind {
 		return keyKind{form: typed}
 	}
 	return keyKind{}
+}
+
+func (p postgres) valueKind(c columnType) keyKind {
+	k := p.keyKind(c)
+	name, size, _ := strings.Cut(strings.TrimSuffix(c.name, ")"), "(")
+	switch n, _ := strconv.Atoi(size); name {
+	case "character":
+		k = keyKind{form: anyText, chars: n}
+	case "json", "jsonb":
+		k.form = anyText
+	case "name", "xml":
+		k.isText = true
+	case "numeric":
+		_, scale, limited := strings.Cut(size, ",")
+		k.form, k.scale = wholeNumber, -1
+		if limited {
+			k.scale, _ = strconv.Atoi(scale)
+		}
+	}
+	k.isText = k.isText || k.form == anyText
+	return k
 }
 
 func (postgres) arguments(statement string) (n int) {

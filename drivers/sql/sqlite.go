@@ -166,6 +166,8 @@ func (s sqlite) keyKind(c columnType) keyKind {
 	return keyKind{}
 }
 
+func (sqlite) valueKind(columnType) keyKind { return keyKind{} }
+
 func (sqlite) arguments(statement string) int { return arguments(statement) }
 
 func (sqlite) types() traits {

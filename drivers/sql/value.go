@@ -66,6 +66,29 @@ func (a affinity) keeps(v any) bool {
 		len(text) <= 15 && text != "-0" && !strings.Contains(text, "e") && strconv.FormatFloat(f, 'g', -1, 64) == text
 }
 
+// fit refuses a string that its column would change, and makes a text of bytes for a column of texts: pgx's exec and
+// simple_protocol would send \x and digits.
+func (t *table) fit(values []any) error {
+	kinds := t.sent.Load()
+	if kinds == nil {
+		return nil
+	}
+	for i, k := range *kinds {
+		if k == (keyKind{}) {
+			continue
+		}
+		v, _ := sqldriver.DefaultParameterConverter.ConvertValue(values[i])
+		if b, ok := v.([]byte); ok && b != nil && k.isText {
+			values[i] = string(b)
+		} else if s, ok := v.(string); ok {
+			if rule := k.check(s); rule != "" {
+				return &driver.InvalidError{Field: fmt.Sprintf("column %q", t.values[i]), Value: "a string", Rule: rule}
+			}
+		}
+	}
+	return nil
+}
+
 // kept converts the arguments of a value as database/sql does, and refuses one that SQLite would change.
 func (t *table) kept(values []any) error {
 	for i, arg := range values {

@@ -116,6 +116,8 @@ func (d *Driver[T]) record(key string, v T) (k rowKey, values []any, err error) 
 	}
 	if err == nil && d.turn != nil { // SQLite
 		err = d.kept(values)
+	} else if err == nil {
+		err = d.fit(values)
 	}
 	return k, values, err
 }
