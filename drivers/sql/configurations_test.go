@@ -1816,20 +1816,21 @@ func (k *contractOf[T]) walks(sound []string) {
 		}
 	}
 	k.planned()
+	hand := func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		for _, d := range dead {
+			delete(gone, d.Key)
+		}
+		return k.free(living)
+	}
 	if k.c["guards"] == "table" && len(dead) > 0 {
-		k.broken()
+		k.broken(hand)
 	}
 	for _, bury := range []bool{true, false} {
 		o := &SweepOptions{Batch: 7}
 		if bury {
-			o.Bury = func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
-				k.mu.Lock()
-				defer k.mu.Unlock()
-				for _, d := range dead {
-					delete(gone, d.Key)
-				}
-				return k.free(living)
-			}
+			o.Bury = hand
 		}
 		s, err := k.d.Sweeper(o)
 		if err != nil {
@@ -1913,7 +1914,7 @@ func (k *contractOf[T]) guard() {
 }
 
 // broken wants a sweep to end with an error while a trigger fails for each row that is deleted.
-func (k *contractOf[T]) broken() {
+func (k *contractOf[T]) broken(bury func(context.Context, *stdsql.Tx, []driver.Dead) error) {
 	of, name := k.d.quoted(), k.p.table+"_broken"
 	exec := func(statement string) {
 		if _, err := k.p.admin.ExecContext(k.ctx, statement); err != nil {
@@ -1931,7 +1932,7 @@ func (k *contractOf[T]) broken() {
 		create += " BEGIN INSERT INTO gone VALUES (1); END"
 	}
 	exec(create)
-	for _, o := range []*SweepOptions{{}, {Bury: func(context.Context, *stdsql.Tx, []driver.Dead) error { return nil }}} {
+	for _, o := range []*SweepOptions{{}, {Bury: bury}} {
 		s, err := k.d.Sweeper(o)
 		if err == nil && s.Sweep(k.ctx) == nil {
 			k.errorf("a sweep that can delete no row ends without an error: %+v", s.Stats())
