@@ -3,11 +3,13 @@ package main
 import (
 	stdsql "database/sql"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/couchbase/gocb/v2"
 
+	"github.com/slidingttl/slidingttl/drivers/sql"
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
 	"github.com/slidingttl/slidingttl/internal/hostile"
 )
@@ -110,4 +112,14 @@ func TestAdoptingForeignTable(t *testing.T) {
 	contains(t, out, "no created at 2")
 	out, _ = command(t, 0, "adopt", uri, "--policy", thirty, "--apply")
 	contains(t, out, "adopted 2")
+
+	// The application's triggers are its own.
+	d := must(sql.New[map[string]string](db, sql.SQLite, "sessions", &sql.Options[map[string]string]{Deletes: true}))(t)
+	if err := d.EnsureTable(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ = command(t, 0, "schema", uri); strings.Contains(out, "DROP") {
+		t.Errorf("of a table with triggers:\n%s", out)
+	}
+	command(t, 0, "adopt", uri, "--policy", thirty, "--apply")
 }

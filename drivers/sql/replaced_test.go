@@ -340,6 +340,12 @@ func TestKeptKind(t *testing.T) {
 			if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("Check: %v; want it to name %q", err, c.want)
 			}
+			if c.want == "" { // this user may make nothing, and has nothing to make
+				left, err := d.Schema(t.Context(), "")
+				if err = errors.Join(err, d.EnsureTable(t.Context())); err != nil || len(left) > 0 {
+					t.Errorf("where all is made EnsureTable: %v; Schema: %q", err, left)
+				}
+			}
 		})
 	}
 }
