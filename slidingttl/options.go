@@ -26,7 +26,8 @@ const (
 type Foreign int
 
 const (
-	// Adopt gives the record a created_at, that of its first access, and an expiry.
+	// Adopt gives the record a created_at, that of the access whose touch is written, and an expiry. If that touch
+	// waits for a Budget, later accesses share it.
 	Adopt Foreign = iota
 
 	// ReadOnly reads the record and never writes to it: writes over it return ErrForeign.

@@ -45,12 +45,38 @@ func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entr
 		if r.rules, err = s.rulesOf(key, r.value); err != nil || e.CreatedAt == 0 && s.opts.Foreign != Adopt {
 			return err
 		}
+		if e.CreatedAt != 0 && !r.rules.Alive(e.Life, driver.Floor(s.clock.Now())) {
+			return s.touchExpired(ctx, key, &r)
+		}
 		if _, err = s.touchIfDue(ctx, key, &r); errors.Is(err, ErrNotFound) {
 			return nil
 		}
 		return err
 	})
 	return r.entry(err)
+}
+
+// touchExpired is TouchEntry of an entry whose expiry has passed: others may have touched the record since.
+func (s *Store[T]) touchExpired(ctx context.Context, key string, entry *readResult[T]) error {
+	r := readResult[T]{op: opTouch, exact: true}
+	err := s.read(ctx, s.latest, key, &r)
+	switch {
+	case err == nil && r.meta.CreatedAt == entry.meta.CreatedAt:
+		if _, err = s.touchIfDue(ctx, key, &r); r.meta.Version == entry.meta.Version {
+			entry.meta = r.meta
+		}
+	case err == nil, errors.Is(err, ErrForeign):
+		return nil
+	case !errors.Is(err, ErrNotFound) && r.value == nil && ctx.Err() == nil:
+		s.touches.Fail(ctx, key, err)
+		if !s.opts.Strict {
+			return nil
+		}
+	}
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // touchIfDue touches the record that was read if that is due, and updates r. The error is for a

@@ -49,12 +49,16 @@ func (a *Access) dies() driver.Instant {
 	return a.Was.ExpiresAt
 }
 
-// promised is when the record dies by a's promise; of an access whose rules are not known, never.
-func (a *Access) promised() driver.Instant {
+// promised is when the record dies by the promise of an access at at. Never: it is past its cap, or its rules are not
+// known.
+func (a *Access) promised(at driver.Instant) driver.Instant {
 	if a.Rules == nil {
 		return driver.MaxInstant
 	}
-	return a.Rules.Deadline(cmp.Or(a.Was.CreatedAt, a.Birth), a.At)
+	if dies := a.Rules.Deadline(cmp.Or(a.Was.CreatedAt, a.Birth), at); dies > at {
+		return dies
+	}
+	return driver.MaxInstant
 }
 
 // left is the time until the record dies without a's touch; the longest Duration if it never does.
@@ -75,6 +79,11 @@ func (t *touch) merge(later Access) {
 	outlived := t.Saved && t.Rules.Cap(first.Before.CreatedAt) <= t.At // so that the save begins a life
 	if first.Was == t.Was && t.Before.CreatedAt == 0 && !outlived {
 		t.Before = first.Before
+	}
+	if promised := t.promised(later.At); t.dies() < promised {
+		t.by = promised
+	} else { // what adopts or lowers is late by the first access
+		t.by = min(t.by, promised)
 	}
 	t.Exact, t.Saved = t.Exact && first.Exact, t.Saved && first.Saved
 }

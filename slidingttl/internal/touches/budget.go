@@ -115,7 +115,11 @@ func (t *Touches) pace() {
 		t.lock()
 		end := min(i+paceChunk, t.farthest.Len())
 		for ; i < end; i++ {
-			if n := t.farthest.all[i].of; !n.hasNothingToLose(now) && (n.state != resting || n.wakes <= t.restClock()) {
+			n := t.farthest.all[i].of
+			if n.passed {
+				t.reorder(n) // the clock may have been ahead
+			}
+			if n.due() > now && (n.state != resting || n.wakes <= t.restClock()) {
 				left.add(t.leeway(n.due(), now))
 			}
 		}
@@ -137,8 +141,8 @@ func (t *Touches) pace() {
 // budgetWait is how long n must wait for the budget.
 func (t *Touches) budgetWait(n *touch) time.Duration {
 	wait, now := t.budget.next(), t.now()
-	if n.hasNothingToLose(now) {
-		return wait
+	if n.dies() <= now {
+		return wait // it has nothing to lose
 	}
 	leeway := t.leeway(n.due(), now)
 	t.overdrawn = t.overdrawn || wait > 0 && leeway == 0

@@ -31,7 +31,7 @@ const (
 func (t *Touches) enqueue(n *touch, s state) {
 	if t.farthest.Len() >= t.Queue {
 		shed := t.farthest.first()
-		if shed == nil || shed.turn() <= n.turn() {
+		if shed == nil || shed.order(shed.dies()) <= n.order(n.dies()) {
 			shed = n
 		}
 		t.end(shed, Outcome{Err: ErrShed, result: Shed})
@@ -40,7 +40,7 @@ func (t *Touches) enqueue(n *touch, s state) {
 		}
 	}
 	n.state, n.waited = s, true
-	t.farthest.push(n, -n.turn())
+	t.farthest.push(n, -n.order(n.dies()))
 	if s == queued {
 		t.ready.push(n, n.turn())
 		n.recent = t.recent.PushFront(n)
@@ -50,19 +50,19 @@ func (t *Touches) enqueue(n *touch, s state) {
 	t.startPacing()
 }
 
-// turn orders queued touches: the one nearest to death first, and those that have been passed last.
-func (n *touch) turn() int64 {
+// turn orders queued touches: the one due first goes first, and those that have been passed last.
+func (n *touch) turn() int64 { return n.order(n.due()) }
+
+// order orders n by at. The one farthest from death is shed first.
+func (n *touch) order(at driver.Instant) int64 {
 	if n.passed {
 		return math.MaxInt64
 	}
-	return min(int64(n.due()), math.MaxInt64-1)
+	return min(int64(at), math.MaxInt64-1)
 }
 
-// due is when n is too late: its record has died, or lives longer than promised, or was not adopted.
+// due is when n is late: its record has died, or lives longer than promised, or was not adopted.
 func (n *touch) due() driver.Instant { return min(n.dies(), n.by) }
-
-// hasNothingToLose reports whether n's record has died while n waited.
-func (n *touch) hasNothingToLose(now driver.Instant) bool { return n.dies() <= now && n.dies() > n.At }
 
 // unqueue takes n out of the queue, if it is there. It then waits.
 func (t *Touches) unqueue(n *touch) {
@@ -83,7 +83,7 @@ func (t *Touches) unqueue(n *touch) {
 
 // reorder puts n in its place after its record's expiry has changed.
 func (t *Touches) reorder(n *touch) {
-	n.passed = n.passed && n.hasNothingToLose(t.now())
+	n.passed = n.passed && n.dies() <= t.now()
 	switch n.state {
 	case queued:
 		t.ready.fix(n, n.turn())
@@ -93,7 +93,7 @@ func (t *Touches) reorder(n *touch) {
 	default:
 		return
 	}
-	t.farthest.fix(n, -n.turn())
+	t.farthest.fix(n, -n.order(n.dies()))
 }
 
 // rest delays the failed touch n, by at most half of the time that its record has left.
@@ -167,9 +167,7 @@ func (t *Touches) dispatch() {
 		if n != nil && another {
 			n = t.another(try)
 		} else if r := t.rested.first(); r != nil {
-			blameless := r.wakesAll || r.landings < t.pressure.back // it failed before the store recovered
-			if n == nil || !t.pressure.Failing && t.limits.mayRetry() &&
-				(blameless || t.limits.firsts >= retryShare-1 || t.budget != nil && r.turn() < n.turn()) {
+			if n == nil || !t.pressure.Failing && t.limits.mayRetry() && t.goesBefore(r, n) {
 				n = r
 			}
 		} else if r := t.resting.first(); r != nil && n == nil {
@@ -181,13 +179,16 @@ func (t *Touches) dispatch() {
 		if n == nil {
 			return
 		}
-		if t.budget != nil && !hurry && !t.pressure.Failing && rest <= 0 && !n.passed && n.hasNothingToLose(t.now()) {
+		if now := t.now(); !hurry && !t.pressure.Failing && rest <= 0 && !n.passed && n.due() <= now && (t.budget != nil || n.dies() > now) {
 			if passed++; passed > paceChunk {
 				t.wakeIn(0)
 				return
 			}
-			t.unqueue(n) // it has nothing to lose: those that have go first
-			n.passed = true
+			if t.unqueue(n); n.dies() <= now { // it has nothing to lose: those that have go first
+				n.passed = true
+			} else {
+				n.by = n.promised(now)
+			}
 			t.enqueue(n, queued)
 			continue
 		}
@@ -224,6 +225,16 @@ func (t *Touches) dispatch() {
 		}
 		t.start(n)
 	}
+}
+
+// goesBefore reports whether r, which has failed and rested, goes before the first of those that have not failed.
+func (t *Touches) goesBefore(r, first *touch) bool {
+	blameless := r.wakesAll || r.landings < t.pressure.back // it failed before the store recovered
+	if t.budget != nil && r.turn() >= first.turn() {
+		return false
+	}
+	return blameless || t.limits.firsts >= retryShare-1 || t.budget != nil && // tokens are short, and workers only if there are few
+		(t.limits.retries < t.limits.workers/retryShare || t.leeway(r.dies(), t.now()) == 0)
 }
 
 // tryWait is the time until the next try may begin: none after one that landed. Tries end after a time,

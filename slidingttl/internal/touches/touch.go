@@ -24,7 +24,7 @@ type touch struct {
 	outcome   Outcome                                    // valid once done is closed
 	number    uint64                                     // in the order in which touches came
 	came      time.Time                                  // time of its last access
-	by        driver.Instant                             // when its record dies by the promise of its first access
+	by        driver.Instant                             // when it is late even if its record lives
 	began     time.Time                                  // zero if Ended need not know
 	fails     int                                        // failures in a row
 	failed    time.Time                                  // when it failed last
@@ -80,7 +80,7 @@ func (t *Touches) add(a *Access) *touch {
 	t.pending++
 	t.number++
 	n := &touch{Access: *a, of: s, ctx: context.Background(), done: make(chan struct{}), number: t.number, came: time.Now()}
-	n.Key, n.by = s.key, n.promised()
+	n.Key, n.by = s.key, n.promised(n.At)
 	s.pending = append(s.pending, n)
 	return n
 }

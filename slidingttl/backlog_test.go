@@ -1,0 +1,189 @@
+package slidingttl_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// busy reads n records of the policy p once a minute, for length, and calls each once a second. It returns how many of
+// them died.
+func busy(t *testing.T, s *slidingttl.Store[int], under *hoard[int], n int, p slidingttl.Policy, length time.Duration, each func(second int)) (died int) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range n {
+		plant(under, fmt.Sprint("busy ", i), 2*time.Minute+time.Duration(r.Int64N(int64(p.IdleGrace-2*time.Minute))))
+	}
+	for second := range int(length / time.Second) {
+		each(second)
+		for i := second % 60; i < n; i += 60 {
+			if _, err := s.Get(t.Context(), fmt.Sprint("busy ", i)); err != nil {
+				died++
+				plant(under, fmt.Sprint("busy ", i), p.IdleGrace)
+			}
+		}
+		time.Sleep(time.Second)
+	}
+	return died
+}
+
+// A record whose touch waits when the policy is made tighter is lowered within the new idle grace.
+func TestBacklogBesideATighterPolicy(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		loose := slidingttl.Policy{IdleGrace: 240 * time.Hour, MaxLifetime: 2400 * time.Hour}
+		s := open(t, d, loose, &slidingttl.Options[int]{Budget: 0.5})
+		for i := range 3 { // the first spends what there is
+			plant(under, fmt.Sprint(i), 200*time.Hour)
+			read(t, s, fmt.Sprint(i))
+		}
+		must(t, s.SetPolicy(session))
+		busy(t, s, under, 1200, session, time.Hour, func(second int) {
+			if second%60 == 0 {
+				read(t, s, "2")
+			}
+		})
+		if left := time.Until(stored(t, under, "2").ExpiresAt.Time()); left > session.IdleGrace+2*time.Minute {
+			t.Errorf("it has %v left an hour after the policy was made tighter", left)
+		}
+	})
+}
+
+// Records that are saved before their touch has its turn cost none.
+func TestBacklogOfSavedRecords(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, session, &slidingttl.Options[int]{Budget: 0.1})
+		for i := range 600 {
+			plant(under, fmt.Sprint("busy ", i), session.IdleGrace)
+		}
+		busy(t, s, under, 600, session, time.Hour, func(second int) {
+			for i := (second + 30) % 60; i < 600; i += 60 {
+				must(t, s.Upsert(t.Context(), fmt.Sprint("busy ", i), 1))
+			}
+		})
+		if n := d.count("touch"); n > 60 {
+			t.Errorf("%d touches in an hour", n)
+		}
+	})
+}
+
+// Touches that wait while the clock is ahead for a moment are made in time nevertheless.
+func TestBacklogBesideAClockAhead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		var ahead atomic.Int64
+		s := open(t, d, session, &slidingttl.Options[int]{Budget: 0.5, Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+		var promised time.Time
+		busy(t, s, under, 1200, session, 25*time.Minute, func(second int) {
+			switch second {
+			case 120:
+				for i := range 20 {
+					plant(under, fmt.Sprint(i), 10*time.Minute)
+					read(t, s, fmt.Sprint(i))
+				}
+				promised = time.Now().Add(session.IdleGrace)
+			case 180:
+				ahead.Store(int64(time.Hour))
+				time.Sleep(3 * time.Second)
+				ahead.Store(0)
+			}
+		})
+		for i := range 20 {
+			if e := stored(t, under, fmt.Sprint(i)); e.ExpiresAt.Time().Before(promised.Add(-time.Millisecond)) {
+				t.Fatalf("record %d dies %v early", i, promised.Sub(e.ExpiresAt.Time()))
+			}
+		}
+	})
+}
+
+// After an outage, what failed in it goes neither before what is about to die, nor far beyond the budget.
+func TestBacklogAfterAnOutage(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		down := failTouches(d, all)
+		down(true)
+		p := slidingttl.Policy{IdleGrace: 20 * time.Minute, MaxLifetime: 100 * time.Hour}
+		s := open(t, d, p, &slidingttl.Options[int]{Budget: 1})
+		for i := range 2000 {
+			under.Plant(fmt.Sprint("foreign ", i), 1, driver.Life{})
+			read(t, s, fmt.Sprint("foreign ", i))
+		}
+		time.Sleep(21 * time.Minute)
+		for i := range 60 {
+			plant(under, fmt.Sprint(i), 90*time.Second)
+			read(t, s, fmt.Sprint(i))
+		}
+		down(false)
+		before := d.count("touch")
+		time.Sleep(95 * time.Second)
+		for i := range 60 {
+			if _, err := s.Peek(t.Context(), fmt.Sprint(i)); err != nil {
+				t.Fatalf("record %d: %v", i, err)
+			}
+		}
+		if n := d.count("touch") - before; n > 300 { // 2,060 in 20 minutes
+			t.Errorf("%d touches in 95 s", n)
+		}
+	})
+}
+
+// Records whose adoption hangs or always fails take neither the workers, nor the budget, nor the queue of others.
+func TestBacklogBesideWhatAlwaysFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		options slidingttl.Options[int]
+		broken  int
+		fail    func(ctx context.Context) error
+	}{
+		"one worker":   {slidingttl.Options[int]{Budget: 2, Workers: 1, Touches: slidingttl.Background}, 10, hangs},
+		"some hang":    {slidingttl.Options[int]{Budget: 1}, 30, hangs},
+		"a full queue": {slidingttl.Options[int]{Budget: 0.8, Queue: 620}, 600, func(context.Context) error { return errDown }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				var once atomic.Bool
+				d.before = func(ctx context.Context, op, key string) error {
+					switch {
+					case op == "touch" && strings.HasPrefix(key, "broken"):
+						return c.fail(ctx)
+					case op == "touch" && key == "once" && once.CompareAndSwap(false, true):
+						return errDown
+					}
+					return nil
+				}
+				p := slidingttl.Policy{IdleGrace: 10 * time.Minute, MaxLifetime: 100 * time.Hour}
+				s, err := slidingttl.New(d, p, &c.options)
+				must(t, err)
+				for i := range c.broken { // read once, and never again
+					under.Plant(fmt.Sprint("broken ", i), 1, driver.Life{})
+					read(t, s, fmt.Sprint("broken ", i))
+				}
+				died := busy(t, s, under, 580, p, time.Hour, func(second int) {
+					if second == 20*60 {
+						plant(under, "once", 5*time.Minute)
+						read(t, s, "once")
+					}
+					if second == 28*60 {
+						read(t, s, "once")
+					}
+				})
+				if died > 0 {
+					t.Errorf("%d of the others died", died)
+				}
+				if n := s.Stats(); n.Touched+n.TouchFails > 3600*3 || n.Shed > 600 {
+					t.Errorf("%+v", n)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_ = s.Close(ctx)
+			})
+		})
+	}
+}
