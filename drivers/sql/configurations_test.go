@@ -1840,7 +1840,7 @@ func (k *contractOf[T]) walks(sound []string) {
 		if err := s.Sweep(k.ctx); err != nil {
 			k.errorf("Sweep, which buries %v: %v", bury, err)
 		}
-		if len(gone) > 0 && k.c["guards"] != "table" { // whose sweeps have had them
+		if len(gone) > 0 {
 			k.errorf("odd rows that another program deleted are not handed over: %v", slices.Collect(maps.Keys(gone)))
 		}
 	}
