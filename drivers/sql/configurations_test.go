@@ -1739,10 +1739,15 @@ func (k *contractOf[T]) walks(sound []string) {
 					odds = append(odds, k.key(name))
 				}
 				if name += "-gone"; k.opts.Deletes && set(conn, name, columns) {
-					gone[k.key(name)] = true
 					of, err := k.d.key.split(k.key(name))
 					if err == nil {
-						_, err = conn.ExecContext(k.ctx, k.d.dialect.bind("DELETE FROM "+k.d.quoted()+" WHERE ("+strings.Join(k.d.keyColumns(), ", ")+") IN ("+tuples(1, len(of.columns))+")"), of.columns...)
+						var done stdsql.Result
+						if done, err = conn.ExecContext(k.ctx, k.d.dialect.bind("DELETE FROM "+k.d.quoted()+" WHERE ("+strings.Join(k.d.keyColumns(), ", ")+") IN ("+tuples(1, len(of.columns))+")"), of.columns...); err == nil {
+							n, _ := done.RowsAffected() // none if the column has another key, without an error
+							if n == 1 {
+								gone[k.key(name)] = true
+							}
+						}
 					}
 					if err != nil {
 						k.errorf("DELETE of an odd row: %v", err)
