@@ -336,8 +336,7 @@ func judgeLaw(t *testing.T, seed uint64) {
 		menu = append(menu, all[r.IntN(len(all))])
 	}
 	cuts := r.IntN(2) == 0
-	var callers sync.WaitGroup
-	var processes []*lawProcess
+	var processes, runs []*lawProcess
 	for n := range 1 + r.IntN(2) {
 		p := &lawProcess{law: l, n: n, coarse: []time.Duration{1, time.Second}[r.IntN(2)]}
 		if r.IntN(2) == 0 {
@@ -361,8 +360,12 @@ func judgeLaw(t *testing.T, seed uint64) {
 		p.w = w
 		processes = append(processes, p)
 		for range 1 + r.IntN(2) {
-			callers.Go(func() { p.run(menu, pauses, cuts) })
+			runs = append(runs, p)
 		}
+	}
+	var callers sync.WaitGroup
+	for _, p := range runs {
+		callers.Go(func() { p.run(menu, pauses, cuts) })
 	}
 	callers.Wait()
 	l.mu.Lock()
