@@ -135,7 +135,7 @@ func possible(db string, c configuration) bool {
 	case db == "postgres" && c["key"] == "json":
 		return c["layout"] == "id" && false // it has no index
 	case db == "mariadb" && (c["kind"] == "MEMORY" || c["kind"] == "compressed" || c["kind"] == "Aria"):
-		return c["T"] != "wide" && (c["kind"] != "MEMORY" || c["T"] == "life only" || c["T"] == "columns") // it has no long texts, or rows
+		return c["T"] != "wide" && (c["kind"] != "MEMORY" || c["T"] == "life only") // it has no long texts, or rows
 	}
 	return true
 }
@@ -1882,7 +1882,7 @@ func (k *contractOf[T]) free(keys []string) error {
 	for _, key := range keys {
 		of, err := k.d.key.split(key)
 		if err == nil {
-			_, err = k.p.admin.ExecContext(ctx, k.d.dialect.bind("SELECT version FROM "+k.d.quoted()+" WHERE ("+strings.Join(k.d.keyColumns(), ", ")+") IN ("+tuples(1, len(of.columns))+") "+wait), of.columns...)
+			_, err = k.p.admin.ExecContext(ctx, k.d.dialect.bind("SELECT version FROM "+k.d.quoted()+" WHERE "+strings.Join(k.d.keyColumns(), " = ? AND ")+" = ? "+wait), of.columns...)
 		}
 		if err != nil {
 			return fmt.Errorf("a living row is locked while Bury runs: %w", err)
