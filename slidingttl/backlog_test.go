@@ -187,3 +187,31 @@ func TestBacklogBesideWhatAlwaysFails(t *testing.T) {
 		})
 	}
 }
+
+// TouchEntry of an entry that has expired, with a Budget, waits for the store as long as for a touch, and gives the
+// entry back.
+func TestTouchExpiredEntryOfAHangingStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, _ := newRemote[int](time.Millisecond)
+		s := open(t, d, session, &slidingttl.Options[int]{Budget: 10})
+		e, err := s.InsertEntry(t.Context(), "k", 1)
+		must(t, err)
+		time.Sleep(20 * time.Minute)
+		read(t, s, "k")
+		time.Sleep(20 * time.Minute)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "get" {
+				return hangs(ctx)
+			}
+			return nil
+		}
+		began, before := time.Now(), s.Stats()
+		got, err := s.TouchEntry(t.Context(), "k", e)
+		if waited := time.Since(began); err != nil || got != e || waited > 200*time.Millisecond {
+			t.Errorf("%+v, %v after %v", got, err, waited)
+		}
+		if st := s.Stats(); st.TouchFails != before.TouchFails+1 || st.Due != before.Due+1 || st.Hits != before.Hits {
+			t.Errorf("%+v", st)
+		}
+	})
+}

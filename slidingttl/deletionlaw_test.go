@@ -27,10 +27,10 @@ type law struct {
 	t     *testing.T
 	seed  uint64
 	p     slidingttl.Policy
-	bumps bool // a touch changes the version
-	marks bool // a save by the repository does
-	calm  bool // answers are late, but nothing fails
-	rare  int  // how rare faults are
+	bumps bool  // a touch changes the version
+	marks bool  // a save by the repository does
+	calm  bool  // answers are late, but nothing fails
+	rare  int64 // how rare faults are
 
 	mu     sync.Mutex // guards the rest
 	r      *rand.Rand
@@ -89,7 +89,11 @@ func (p *lawProcess) lowest(a, b time.Time) driver.Instant {
 	return low
 }
 
-func (l *law) dice(n int) int { l.mu.Lock(); defer l.mu.Unlock(); return l.r.IntN(n) }
+func (l *law) dice(n int64) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.r.Int64N(n)
+}
 
 func (l *law) note(format string, a ...any) {
 	l.log = append(l.log, fmt.Sprintf("%14v ", time.Since(l.start))+fmt.Sprintf(format, a...))
@@ -302,8 +306,8 @@ var lawCalls = map[string]func(p *lawProcess, ctx context.Context, v int) (int, 
 // run makes calls of menu, with pauses.
 func (p *lawProcess) run(menu []string, pauses []time.Duration, cuts bool) {
 	for range 16 {
-		time.Sleep(time.Duration(p.dice(int(pauses[p.dice(len(pauses))]))))
-		c := &lawCall{of: p, name: menu[p.dice(len(menu))], start: time.Now(), cut: cuts && p.dice(8) == 0}
+		time.Sleep(time.Duration(p.dice(int64(pauses[p.dice(int64(len(pauses)))]))))
+		c := &lawCall{of: p, name: menu[p.dice(int64(len(menu)))], start: time.Now(), cut: cuts && p.dice(8) == 0}
 		ctx, cancel := context.WithCancel(context.WithValue(context.Background(), lawKey{}, c))
 		if c.cut {
 			ctx, cancel = context.WithTimeout(ctx, time.Duration(p.dice(200e6)))
@@ -328,7 +332,7 @@ func (p *lawProcess) run(menu []string, pauses []time.Duration, cuts bool) {
 // judgeLaw plays the history of seed.
 func judgeLaw(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 2))
-	l := &law{t: t, seed: seed, r: r, start: time.Now(), rows: make([]lawRow, 1), bumps: r.IntN(3) == 0, marks: r.IntN(3) == 0, calm: r.IntN(2) == 0, rare: 2 + r.IntN(12)}
+	l := &law{t: t, seed: seed, r: r, start: time.Now(), rows: make([]lawRow, 1), bumps: r.IntN(3) == 0, marks: r.IntN(3) == 0, calm: r.IntN(2) == 0, rare: 2 + r.Int64N(12)}
 	l.p = slidingttl.Policy{IdleGrace: 10 * time.Minute, MaxLifetime: time.Hour, Slack: []time.Duration{0, 4 * time.Minute}[r.IntN(2)]}
 	pauses := [][]time.Duration{{1e7, 3e8, 3e9}, {1e7, 3e8, 3e9, 3e10}, {1e8, 3e8, 3e9, 3e11, 5e11}}[r.IntN(3)]
 	menu, all := []string{"find", "save", "remove"}, []string{"get", "upsert", "delete", "retire", "keep", "flush", "update", "delete entry", "other saves", "other deletes", "find", "save"}
@@ -341,7 +345,7 @@ func judgeLaw(t *testing.T, seed uint64) {
 		p := &lawProcess{law: l, n: n, coarse: []time.Duration{1, time.Second}[r.IntN(2)]}
 		if r.IntN(2) == 0 {
 			for i := range p.skews {
-				p.skews[i] = time.Duration(r.IntN(40e9)) - 20*time.Second
+				p.skews[i] = time.Duration(r.Int64N(40e9)) - 20*time.Second
 			}
 		}
 		d := &fakestore.Driver[int]{Step: []time.Duration{time.Millisecond, time.Second}[r.IntN(2)], Handle: p.answer, Has: []any{(*driver.Remover)(nil)}}

@@ -38,14 +38,15 @@ func (s *Store[T]) Keep(ctx context.Context, key string) error {
 // TouchEntry makes a Peek an access, for callers that must see a value before it counts.
 //
 // It touches the record that was read as e, if that is due, and returns it as Entry would.
-// If the record died or was replaced since, it is not touched, and e is returned unchanged.
+// If the record died or was replaced since, it is not touched, and e is returned unchanged. With a Budget, an entry
+// whose expiry has passed costs a read, for which the call waits as for a touch.
 func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entry[T], error) {
 	r := readResult[T]{op: opTouch, value: &e.Value, meta: e.Meta, since: s.memo.Clock(), exact: true}
 	err := s.callKey(ctx, opTouch, key, func() (err error) {
 		if r.rules, err = s.rulesOf(key, r.value); err != nil || e.CreatedAt == 0 && s.opts.Foreign != Adopt {
 			return err
 		}
-		if e.CreatedAt != 0 && !r.rules.Alive(e.Life, driver.Floor(s.clock.Now())) {
+		if s.opts.Budget > 0 && e.CreatedAt != 0 && !r.rules.Alive(e.Life, driver.Floor(s.clock.Now())) {
 			return s.touchExpired(ctx, key, &r)
 		}
 		if _, err = s.touchIfDue(ctx, key, &r); errors.Is(err, ErrNotFound) {
@@ -56,22 +57,26 @@ func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entr
 	return r.entry(err)
 }
 
-// touchExpired is TouchEntry of an entry whose expiry has passed: others may have touched the record since.
+// touchExpired is TouchEntry of an entry whose expiry has passed: others may have touched the record since, and by an
+// unknown expiry its touch has no place among those that wait for the Budget.
 func (s *Store[T]) touchExpired(ctx context.Context, key string, entry *readResult[T]) error {
-	r := readResult[T]{op: opTouch, exact: true}
-	err := s.read(ctx, s.latest, key, &r)
+	since := s.memo.Clock()
+	within, cancel := context.WithTimeout(ctx, s.opts.TouchWait)
+	defer cancel()
+	m, rules, err := s.readLatest(within, key)
 	switch {
-	case err == nil && r.meta.CreatedAt == entry.meta.CreatedAt:
-		if _, err = s.touchIfDue(ctx, key, &r); r.meta.Version == entry.meta.Version {
-			entry.meta = r.meta
-		}
-	case err == nil, errors.Is(err, ErrForeign):
+	case errors.Is(err, ErrNotFound):
 		return nil
-	case !errors.Is(err, ErrNotFound) && r.value == nil && ctx.Err() == nil:
-		s.touches.Fail(ctx, key, err)
-		if !s.opts.Strict {
-			return nil
-		}
+	case err != nil: // as a touch that failed: the caller has the value
+		s.touches.Fail(ctx, key, wrap(ctx, opTouch, err))
+		return nil
+	case m.CreatedAt != entry.meta.CreatedAt || !rules.Alive(m.Life, driver.Floor(s.clock.Now())):
+		return nil
+	}
+	r := readResult[T]{op: opTouch, meta: m, rules: rules, since: since, exact: true}
+	_, err = s.touchIfDue(ctx, key, &r)
+	if r.meta.Version == entry.meta.Version {
+		entry.meta = r.meta
 	}
 	if errors.Is(err, ErrNotFound) {
 		return nil

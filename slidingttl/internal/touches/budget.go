@@ -116,10 +116,11 @@ func (t *Touches) pace() {
 		end := min(i+paceChunk, t.farthest.Len())
 		for ; i < end; i++ {
 			n := t.farthest.all[i].of
-			if n.passed {
-				t.reorder(n) // the clock may have been ahead
+			if by := n.promised(now); n.passed || by < n.by { // the clock may have been ahead
+				n.by = min(n.by, by)
+				t.reorder(n)
 			}
-			if n.due() > now && (n.state != resting || n.wakes <= t.restClock()) {
+			if n.due() > now && t.blameless(n) && (n.state != resting || n.wakes <= t.restClock()) {
 				left.add(t.leeway(n.due(), now))
 			}
 		}

@@ -184,11 +184,13 @@ func (t *Touches) dispatch() {
 				t.wakeIn(0)
 				return
 			}
-			if t.unqueue(n); n.dies() <= now { // it has nothing to lose: those that have go first
-				n.passed = true
-			} else {
+			if n.dies() > now {
 				n.by = n.promised(now)
+				t.reorder(n)
+				continue
 			}
+			t.unqueue(n) // it has nothing to lose: those that have go first
+			n.passed = true
 			t.enqueue(n, queued)
 			continue
 		}
@@ -211,6 +213,11 @@ func (t *Touches) dispatch() {
 			if r := t.resting.first(); r != nil {
 				wait = min(wait, max(0, r.wakes-t.restClock()))
 			}
+			if r := t.rested.first(); r != nil && t.budget != nil {
+				if left := t.leeway(r.due(), t.now()); left > 0 {
+					wait = min(wait, left)
+				}
+			}
 			t.wakeIn(wait)
 			return
 		}
@@ -227,14 +234,20 @@ func (t *Touches) dispatch() {
 	}
 }
 
+// blameless reports whether n has not failed since the store recovered.
+func (t *Touches) blameless(n *touch) bool {
+	return n.fails == 0 || n.wakesAll || n.landings < t.pressure.back
+}
+
 // goesBefore reports whether r, which has failed and rested, goes before the first of those that have not failed.
 func (t *Touches) goesBefore(r, first *touch) bool {
-	blameless := r.wakesAll || r.landings < t.pressure.back // it failed before the store recovered
-	if t.budget != nil && r.turn() >= first.turn() {
-		return false
+	share := t.limits.firsts >= retryShare-1
+	if t.budget == nil {
+		return share || t.blameless(r)
 	}
-	return blameless || t.limits.firsts >= retryShare-1 || t.budget != nil && // tokens are short, and workers only if there are few
-		(t.limits.retries < t.limits.workers/retryShare || t.leeway(r.dies(), t.now()) == 0)
+	now := t.now() // tokens are short, and workers only if there are few
+	share = share || t.limits.retries < t.limits.workers/retryShare || t.leeway(r.dies(), now) == 0
+	return r.turn() < first.turn() && (t.blameless(r) || share && t.leeway(r.due(), now) == 0)
 }
 
 // tryWait is the time until the next try may begin: none after one that landed. Tries end after a time,
