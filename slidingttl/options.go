@@ -93,8 +93,8 @@ type Options[T any] struct {
 	// shed. Zero: 65,536.
 	Queue int
 
-	// Workers bounds how many touches from the queue run at once. Raise it if
-	// Stats.Saturated grows. Zero: 64, and one more for each of them that takes longer than
+	// Workers bounds how many touches from the queue run at once. One that hangs keeps its worker for
+	// TouchTimeout, so a few that hang can make those of others late. Raise it if Stats.Saturated grows. Zero: 64, and one more for each of them that takes longer than
 	// TouchWait. Beyond 8 they begin only while fewer than 256 touches run, those that reads make
 	// themselves included. What is tried as TouchTimeout says comes on top: while the store fails
 	// touches, or none of the workers has become free for a minute.

@@ -80,10 +80,8 @@ func (t *touch) merge(later Access) {
 	if first.Was == t.Was && t.Before.CreatedAt == 0 && !outlived {
 		t.Before = first.Before
 	}
-	if promised := t.promised(later.At); t.dies() < promised {
+	if promised := t.promised(later.At); t.dies() < promised { // else it adopts or lowers, and is late by the first access
 		t.by = promised
-	} else { // what adopts or lowers is late by the first access
-		t.by = min(t.by, promised)
 	}
 	t.Exact, t.Saved = t.Exact && first.Exact, t.Saved && first.Saved
 }

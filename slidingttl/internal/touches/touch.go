@@ -80,7 +80,9 @@ func (t *Touches) add(a *Access) *touch {
 	t.pending++
 	t.number++
 	n := &touch{Access: *a, of: s, ctx: context.Background(), done: make(chan struct{}), number: t.number, came: time.Now()}
-	n.Key, n.by = s.key, n.promised(n.At)
+	if n.Key, n.by = s.key, driver.MaxInstant; t.budget != nil {
+		n.by = n.promised(n.At)
+	}
 	s.pending = append(s.pending, n)
 	return n
 }
