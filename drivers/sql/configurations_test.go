@@ -1765,12 +1765,8 @@ func (k *contractOf[T]) walks(sound []string) {
 			dead = append(dead, k.key(name))
 		}
 	}
-	var living []string
 	for i := range 5 {
-		name := fmt.Sprintf("living%d", i)
-		if set(conn, name, life(now.Add(time.Hour))) {
-			living = append(living, k.key(name))
-		}
+		set(conn, fmt.Sprintf("living%d", i), life(now.Add(time.Hour)))
 	}
 	if k.c["kind"] == "key that may be null" {
 		for _, at := range []string{"1", "NULL", fmt.Sprint(int64(now.Add(time.Hour)))} {
@@ -1793,7 +1789,15 @@ func (k *contractOf[T]) walks(sound []string) {
 	if len(dead) == 0 && k.c.suspect(k.y.name) == "" {
 		k.errorf("no dead row was planted")
 	}
-	k.scan()
+	var living []string // as a scan spells them, for BINARY pads
+	for key, r := range k.scan() {
+		if r.Problem == nil && r.ExpiresAt > now.Add(30*time.Minute) {
+			living = append(living, key)
+		}
+	}
+	if len(living) == 0 && k.c.suspect(k.y.name) == "" {
+		k.errorf("no living row was planted")
+	}
 	if _, err := k.d.Dying(k.ctx, now, now.Add(2*time.Hour), 100); err != nil {
 		k.errorf("Dying: %v", err)
 	}
@@ -1871,7 +1875,7 @@ func (k *contractOf[T]) walks(sound []string) {
 	k.scan()
 }
 
-// free locks the rows of keys, as a touch does: none may be locked for long.
+// free locks the rows of keys, as a touch does: each is there, and none may be locked for long.
 func (k *contractOf[T]) free(keys []string) error {
 	wait := map[string]string{"postgres": "FOR NO KEY UPDATE", "mariadb": "FOR UPDATE WAIT 10"}[k.y.name]
 	if wait == "" { // SQLite has one lock for all rows
@@ -1882,10 +1886,11 @@ func (k *contractOf[T]) free(keys []string) error {
 	for _, key := range keys {
 		of, err := k.d.key.split(key)
 		if err == nil {
-			_, err = k.p.admin.ExecContext(ctx, k.d.dialect.bind("SELECT version FROM "+k.d.quoted()+" WHERE "+strings.Join(k.d.keyColumns(), " = ? AND ")+" = ? "+wait), of.columns...)
+			// By Exec, go-sql-driver waits for ever if MariaDB finds no row.
+			err = k.p.admin.QueryRowContext(ctx, k.d.dialect.bind("SELECT version FROM "+k.d.quoted()+" WHERE "+strings.Join(k.d.keyColumns(), " = ? AND ")+" = ? "+wait), of.columns...).Scan(new(any))
 		}
 		if err != nil {
-			return fmt.Errorf("a living row is locked while Bury runs: %w", err)
+			return fmt.Errorf("a living row, %q, is locked while Bury runs, or is not found: %w", key, err)
 		}
 	}
 	return nil
@@ -1960,29 +1965,30 @@ func (k *contractOf[T]) planned() {
 	}
 }
 
-// scan wants walks, one of them in segments, to meet each row once.
-func (k *contractOf[T]) scan() {
+// scan wants walks, one of them in segments, to meet each row once. It returns what the last met.
+func (k *contractOf[T]) scan() (seen map[string]driver.Scanned) {
 	var rows, nulls int
 	if err := k.p.db.QueryRowContext(k.ctx, "SELECT COUNT(id), COUNT(*) - COUNT(id) FROM "+k.d.quoted()).Scan(&rows, &nulls); err != nil {
 		k.errorf("COUNT: %v", err)
-		return
+		return nil
 	}
 	for _, segments := range []int{1, 3} {
 		cursors, err := k.d.Segments(k.ctx, segments)
 		if err != nil {
 			k.errorf("Segments: %v", err)
-			return
+			return nil
 		}
-		seen, n, passed := make(map[string]bool), 0, 0
+		n, passed := 0, 0
+		seen = make(map[string]driver.Scanned)
 		for _, at := range cursors {
 			for at != "" {
 				page, err := k.d.Scan(k.ctx, at, 5)
 				if err != nil {
 					k.errorf("Scan: %v", err)
-					return
+					return nil
 				}
 				for _, r := range page.Records {
-					seen[r.Key] = true
+					seen[r.Key] = r
 					n++
 				}
 				passed += page.Passed
@@ -1995,4 +2001,5 @@ func (k *contractOf[T]) scan() {
 			k.errorf("a scan met %d rows, %d of them different, and passed over %d; the table has %d, and %d without a key", n, len(seen), passed, rows, nulls)
 		}
 	}
+	return seen
 }
