@@ -4,6 +4,7 @@ import (
 	"context"
 	stdsql "database/sql"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,6 +101,57 @@ func TestSweepLocksNoLivingRow(t *testing.T) {
 					}
 				})
 			}
+		}
+	})
+}
+
+// A sweep that deletes one row of a key of several columns, and files another, waits for no other row's lock.
+func TestSweepLocksOneRowAlone(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		if dialect == SQLite {
+			return // it has one lock for all rows
+		}
+		kind := map[Dialect]string{PostgreSQL: "TEXT", MySQL: "VARBINARY(20)"}[dialect]
+		mustExec(t, db, dialect, "CREATE TABLE keyed (tenant "+kind+" NOT NULL, id "+kind+" NOT NULL, value TEXT, PRIMARY KEY (tenant, id))")
+		d, err := New(db, dialect, "keyed", &Options[session]{Key: Key{
+			Columns: []string{"tenant", "id"},
+			Split: func(key string) ([]any, error) {
+				tenant, id, _ := strings.Cut(key, "/")
+				return []any{tenant, id}, nil
+			},
+			Join: func(columns []string) string { return strings.Join(columns, "/") },
+		}})
+		if err == nil {
+			err = d.EnsureTable(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := driver.Floor(d.Now())
+		insert := "INSERT INTO " + d.quoted() + " (tenant, id, value, created_at, expires_at, sweep_at, version) VALUES ('t', ?, '{}', ?, ?, ?, 1)"
+		for i := range 20 {
+			mustExec(t, db, dialect, insert, fmt.Sprint("later", i), int64(now), int64(now.Add(time.Hour)), int64(now.Add(time.Hour)))
+		}
+		mustExec(t, db, dialect, insert, "due", int64(now), int64(now.Add(time.Hour)), 1)
+		mustExec(t, db, dialect, insert, "dead", 1, int64(now.Add(-time.Hour)), 0)
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err == nil {
+			_, err = tx.ExecContext(t.Context(), "UPDATE "+d.quoted()+" SET value = '{}' WHERE tenant = 't' AND id = 'later7'")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // ends a hang
+		defer cancel()
+		if err := d.mustSweeper(t, SweepOptions{Bury: func(context.Context, *stdsql.Tx, []driver.Dead) error { return nil }}).Sweep(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+		var left int
+		if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+d.quoted()+" WHERE sweep_at < 2").Scan(&left); err != nil || left > 0 {
+			t.Errorf("%d rows are to be looked at again, %v", left, err)
 		}
 	})
 }

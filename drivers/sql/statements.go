@@ -206,9 +206,10 @@ func (t *table) keyColumns() []string {
 }
 
 // keyList is the list of keys for IN. It repeats the last key up to a power of two, so that there
-// are few different statements.
+// are few different statements, and a single one of several columns: MariaDB's UPDATE and DELETE go through the whole
+// table for a list of one tuple, and lock it.
 func (t *table) keyList(keys []rowKey) (list string, args []any) {
-	n := 1
+	n := min(2, len(t.key.Columns))
 	for n < len(keys) {
 		n *= 2
 	}
