@@ -179,7 +179,7 @@ func (t *Touches) dispatch() {
 		if n == nil {
 			return
 		}
-		if now := t.now(); !hurry && !t.pressure.Failing && rest <= 0 && !n.passed && n.due() <= now && (t.budget != nil || n.dies() > now) {
+		if now := t.now(); t.budget != nil && !hurry && !t.pressure.Failing && rest <= 0 && !n.passed && n.due() <= now {
 			if passed++; passed > paceChunk {
 				t.wakeIn(0)
 				return

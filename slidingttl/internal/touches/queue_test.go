@@ -1,0 +1,56 @@
+package touches
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// When a touch that has failed goes before the first of those that have not, which is due in an hour.
+func TestGoesBefore(t *testing.T) {
+	const timeout = 5 * time.Second
+	for name, c := range map[string]struct {
+		budget    float64
+		workers   int
+		firsts    int           // since the last one that had failed
+		retries   int           // under way
+		due       time.Duration // from now
+		adopts    bool          // its record does not die
+		recovered bool          // the store has since it failed
+		want      bool
+	}{
+		"no share":                                 {due: timeout},
+		"its share":                                {firsts: retryShare - 1, due: 2 * time.Hour, want: true},
+		"recovered":                                {recovered: true, due: 2 * time.Hour, want: true},
+		"with a budget, late if it waits":          {budget: 1, due: timeout, want: true},
+		"with a budget, in time":                   {budget: 1, firsts: retryShare - 1, due: time.Minute},
+		"with a budget, recovered":                 {budget: 1, recovered: true, due: time.Minute, want: true},
+		"with a budget, recovered, due later":      {budget: 1, recovered: true, due: 2 * time.Hour},
+		"with a budget, no worker for it":          {budget: 1, workers: 4, due: timeout, adopts: true},
+		"with a budget, a worker for it":           {budget: 1, due: timeout, adopts: true, want: true},
+		"with a budget, others have failed too":    {budget: 1, retries: defaultWorkers / retryShare, due: timeout, adopts: true},
+		"with a budget, few workers, its share":    {budget: 1, workers: 4, firsts: retryShare - 1, due: timeout, adopts: true, want: true},
+		"with a budget, few workers, about to die": {budget: 1, workers: 4, due: timeout, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ts := New(Config{Clock: wallClock{}, Timeout: timeout, Budget: c.budget, Workers: c.workers})
+				ts.limits.firsts, ts.limits.retries, ts.pressure.back = c.firsts, c.retries, 7
+				at := func(d time.Duration) driver.Instant { return driver.Floor(time.Now().Add(d)) }
+				first := &touch{Access: Access{Was: meta(at(time.Hour))}, by: driver.MaxInstant}
+				r := &touch{Access: Access{Was: meta(at(c.due))}, by: driver.MaxInstant, fails: 1, landings: 7}
+				if c.adopts {
+					r.Was.ExpiresAt, r.by = 0, at(c.due)
+				}
+				if c.recovered {
+					r.landings--
+				}
+				if got := ts.goesBefore(r, first); got != c.want {
+					t.Errorf("goes before: %t, want %t", got, c.want)
+				}
+			})
+		})
+	}
+}
