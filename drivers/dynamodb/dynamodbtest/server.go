@@ -53,7 +53,11 @@ func Run(ctx context.Context) (*Server, error) {
 
 func launch(ctx context.Context, java, jar string) (s *Server, err error) {
 	for range startAttempts {
-		if s, err = start(ctx, java, jar); err == nil {
+		var port int
+		if port, err = freePort(); err != nil {
+			return nil, err
+		}
+		if s, err = start(ctx, java, jar, port); err == nil {
 			return s, nil
 		}
 		if ctx.Err() != nil {
@@ -101,11 +105,7 @@ func (s *Server) Close() error {
 // when the server is closed, and also when this program is killed.
 const guard = `exec 3<&0; { cat <&3 >/dev/null; kill -9 $$; } >/dev/null 2>&1 & exec "$@" 3<&- </dev/null`
 
-func start(ctx context.Context, java, jar string) (*Server, error) {
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
+func start(ctx context.Context, java, jar string, port int) (*Server, error) {
 	cmd := exec.Command("sh", "-c", guard, "sh", java,
 		"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", // fewer resources, for a small load
 		"-Djava.library.path="+filepath.Join(filepath.Dir(jar), "DynamoDBLocal_lib"),
@@ -141,7 +141,9 @@ func start(ctx context.Context, java, jar string) (*Server, error) {
 	return s, nil
 }
 
-// answers waits until endpoint speaks HTTP, or ended is closed.
+// answers waits until endpoint speaks HTTP, or ended is closed. A server that was started here
+// must answer as DynamoDB does, because another one may have taken the port meanwhile; then the
+// one that was started ends.
 func answers(ctx context.Context, endpoint string, ended <-chan struct{}) error {
 	const between = 20 * time.Millisecond
 	tick := time.NewTicker(between)
@@ -155,7 +157,10 @@ func answers(ctx context.Context, endpoint string, ended <-chan struct{}) error 
 		resp, err := http.DefaultClient.Do(req)
 		if err == nil {
 			_, _ = io.Copy(io.Discard, resp.Body)
-			return resp.Body.Close()
+			_ = resp.Body.Close()
+			if ended == nil || resp.Header.Get("X-Amzn-Requestid") != "" {
+				return nil
+			}
 		}
 		if ended == nil && ctx.Err() == nil {
 			return err // a server that was not started here must answer at once

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,6 +48,24 @@ func TestServerStartsAndStops(t *testing.T) {
 	}
 	if _, err := Run(ctx); err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("DYNAMODB_ENDPOINT names a dead server: error %v", err)
+	}
+}
+
+func TestAnotherServerTakesThePort(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer other.Close()
+	jar, java, err := find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := start(t.Context(), java, jar, other.Listener.Addr().(*net.TCPAddr).Port)
+	if err == nil {
+		t.Fatal("a server that is not DynamoDB passes for the one that was started", s.Close())
+	}
+	if !strings.Contains(err.Error(), "it ended") {
+		t.Error(err)
 	}
 }
 
