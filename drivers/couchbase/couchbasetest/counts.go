@@ -25,10 +25,6 @@ const (
 	OpRemove      Op = memd.CmdDelete
 	OpLookupIn    Op = memd.CmdSubDocMultiLookup
 	OpMutateIn    Op = memd.CmdSubDocMultiMutation
-	OpAppend      Op = memd.CmdAppend
-	OpPrepend     Op = memd.CmdPrepend
-	OpIncrement   Op = memd.CmdIncrement
-	OpDecrement   Op = memd.CmdDecrement
 
 	// A range scan is created, continued until it is complete, or cancelled.
 	OpScanCreate   Op = memd.CmdRangeScanCreate
@@ -49,7 +45,6 @@ type Counts struct {
 	Get, GetAndTouch, GetAndLock, Unlock, Touch, Exists uint64
 	Upsert, Insert, Replace, Remove                     uint64
 	LookupIn, MutateIn                                  uint64
-	Append, Prepend, Increment, Decrement               uint64
 
 	// Mutations is how many operations changed a document: what a cluster
 	// writes to disk, to replicas and to other data centres. A touch or
@@ -73,10 +68,6 @@ func (c Counts) Since(before Counts) Counts {
 		Remove:      c.Remove - before.Remove,
 		LookupIn:    c.LookupIn - before.LookupIn,
 		MutateIn:    c.MutateIn - before.MutateIn,
-		Append:      c.Append - before.Append,
-		Prepend:     c.Prepend - before.Prepend,
-		Increment:   c.Increment - before.Increment,
-		Decrement:   c.Decrement - before.Decrement,
 		Mutations:   c.Mutations - before.Mutations,
 	}
 }
@@ -97,10 +88,6 @@ func (n *Node) Counts() Counts {
 		Remove:      c.ops[OpRemove].Load(),
 		LookupIn:    c.ops[OpLookupIn].Load(),
 		MutateIn:    c.ops[OpMutateIn].Load(),
-		Append:      c.ops[OpAppend].Load(),
-		Prepend:     c.ops[OpPrepend].Load(),
-		Increment:   c.ops[OpIncrement].Load(),
-		Decrement:   c.ops[OpDecrement].Load(),
 		Mutations:   c.mutations.Load(),
 	}
 }

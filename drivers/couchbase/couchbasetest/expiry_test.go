@@ -73,10 +73,6 @@ func TestExpirationPriorities(t *testing.T) {
 			_, err = col.MutateIn("k", []gocb.MutateInSpec{gocb.UpsertSpec("x", 1, &gocb.UpsertSpecOptions{IsXattr: true})},
 				&gocb.MutateInOptions{Expiry: tt.document})
 			check("sub-document mutation", err)
-			_, err = col.Remove("k", nil)
-			must(t, err)
-			_, err = col.Binary().Increment("k", &gocb.IncrementOptions{Delta: 1, Initial: 1, Expiry: tt.document})
-			check("counter", err)
 		})
 	}
 }

@@ -24,14 +24,10 @@ var handlers = [256]*handler{
 	memd.CmdUnlockKey: {serve: (*conn).unlock, data: true},
 	memd.CmdGetMeta:   {serve: (*conn).getMeta, data: true},
 
-	memd.CmdSet:       {serve: (*conn).store, data: true, value: true, durable: true, preserve: true},
-	memd.CmdAdd:       {serve: (*conn).store, data: true, value: true, durable: true},
-	memd.CmdReplace:   {serve: (*conn).store, data: true, value: true, durable: true, preserve: true},
-	memd.CmdAppend:    {serve: (*conn).adjoin, data: true, value: true, durable: true},
-	memd.CmdPrepend:   {serve: (*conn).adjoin, data: true, value: true, durable: true},
-	memd.CmdIncrement: {serve: (*conn).arithmetic, data: true, durable: true, preserve: true},
-	memd.CmdDecrement: {serve: (*conn).arithmetic, data: true, durable: true, preserve: true},
-	memd.CmdDelete:    {serve: (*conn).remove, data: true, durable: true},
+	memd.CmdSet:     {serve: (*conn).store, data: true, value: true, durable: true, preserve: true},
+	memd.CmdAdd:     {serve: (*conn).store, data: true, value: true, durable: true},
+	memd.CmdReplace: {serve: (*conn).store, data: true, value: true, durable: true, preserve: true},
+	memd.CmdDelete:  {serve: (*conn).remove, data: true, durable: true},
 
 	memd.CmdRangeScanCreate:   {serve: (*conn).createRangeScan, data: true, value: true, keyless: true},
 	memd.CmdRangeScanContinue: {serve: (*conn).continueRangeScan, data: true, keyless: true},

@@ -264,77 +264,15 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-func TestCounters(t *testing.T) {
-	node, col := start(t)
-	bin := col.Binary()
-	_, err := bin.Increment("n", &gocb.IncrementOptions{Delta: 1, Initial: -1})
-	wantErr(t, err, gocb.ErrDocumentNotFound)
-	res, err := bin.Increment("n", &gocb.IncrementOptions{Delta: 1, Initial: 10, Expiry: time.Hour})
-	must(t, err)
-	if res.Content() != 10 {
-		t.Errorf("a new counter starts at %d, want 10", res.Content())
-	}
-	res, err = bin.Increment("n", &gocb.IncrementOptions{Delta: 5})
-	must(t, err)
-	if res.Content() != 15 {
-		t.Errorf("10 + 5 = %d", res.Content())
-	}
-	res, err = bin.Decrement("n", &gocb.DecrementOptions{Delta: 20})
-	must(t, err)
-	if res.Content() != 0 {
-		t.Errorf("15 - 20 = %d, want 0", res.Content())
-	}
-	if got, want := expiryOf(t, col, "n"), epoch.Add(time.Hour).Unix(); got != want {
-		t.Errorf("expiry %d, want the first one, %d", got, want)
-	}
-	_, err = col.Upsert("word", "ten", nil)
-	must(t, err)
-	_, err = bin.Increment("word", &gocb.IncrementOptions{Delta: 1})
-	wantErr(t, err, gocb.ErrDeltaInvalid)
-	if got := node.Counts(); got.Increment != 4 || got.Decrement != 1 || got.Mutations != 4 {
-		t.Errorf("counts %+v", got)
-	}
-}
-
-func TestAppendAndPrepend(t *testing.T) {
-	_, col := start(t)
-	bin := col.Binary()
-	_, err := bin.Append("k", []byte("x"), nil)
-	wantErr(t, err, gocb.ErrDocumentNotFound)
-	raw := gocb.NewRawStringTranscoder()
-	_, err = col.Upsert("k", "b", &gocb.UpsertOptions{Transcoder: raw, Expiry: time.Hour})
-	must(t, err)
-	_, err = bin.Append("k", []byte("c"), nil)
-	must(t, err)
-	_, err = bin.Prepend("k", []byte("a"), nil)
-	must(t, err)
-	res, err := col.Get("k", &gocb.GetOptions{Transcoder: raw})
-	must(t, err)
-	var got string
-	must(t, res.Content(&got))
-	if got != "abc" {
-		t.Errorf("got %q", got)
-	}
-	if got, want := expiryOf(t, col, "k"), epoch.Add(time.Hour).Unix(); got != want {
-		t.Errorf("expiry %d, want %d", got, want)
-	}
-}
-
 func TestMaxTTLOfWhatKeepsItsExpiry(t *testing.T) {
 	node, col := start(t)
-	_, err := col.Upsert("word", 1, nil)
-	must(t, err)
-	_, err = col.Upsert("n", 1, nil)
+	_, err := col.Upsert("k", map[string]int{}, nil)
 	must(t, err)
 	must(t, node.SetBucketMaxTTL(node.Bucket(), time.Minute))
-	_, err = col.Binary().Append("word", []byte("x"), nil)
+	_, err = col.MutateIn("k", []gocb.MutateInSpec{gocb.UpsertSpec("n", 1, nil)}, &gocb.MutateInOptions{PreserveExpiry: true})
 	must(t, err)
-	_, err = col.Binary().Increment("n", &gocb.IncrementOptions{Delta: 1})
-	must(t, err)
-	for _, key := range []string{"word", "n"} {
-		if got, want := expiryOf(t, col, key), epoch.Add(time.Minute).Unix(); got != want {
-			t.Errorf("%s: expiry %d, want %d", key, got, want)
-		}
+	if got, want := expiryOf(t, col, "k"), epoch.Add(time.Minute).Unix(); got != want {
+		t.Errorf("expiry %d, want %d", got, want)
 	}
 }
 

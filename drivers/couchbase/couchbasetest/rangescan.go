@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 
@@ -36,10 +35,6 @@ type scanRequest struct {
 		End       *[]byte `json:"end"`
 		ExclEnd   *[]byte `json:"excl_end"`
 	} `json:"range"`
-	Sampling *struct {
-		Seed    uint64 `json:"seed"`
-		Samples uint64 `json:"samples"`
-	} `json:"sampling"`
 	Snapshot *struct {
 		VbUUID string `json:"vb_uuid"`
 		SeqNo  uint64 `json:"seqno"`
@@ -61,16 +56,14 @@ func (r *scanRequest) takes(key []byte) bool {
 }
 
 func (r *scanRequest) valid() bool {
-	if s := r.Range; s != nil {
-		return r.Sampling == nil && (s.Start == nil) != (s.ExclStart == nil) && (s.End == nil) != (s.ExclEnd == nil)
-	}
-	return r.Sampling != nil && r.Sampling.Samples > 0
+	s := r.Range
+	return s != nil && (s.Start == nil) != (s.ExclStart == nil) && (s.End == nil) != (s.ExclEnd == nil)
 }
 
 func (c *conn) createRangeScan(req *memd.Packet) error {
 	var r scanRequest
 	if len(req.Extras) > 0 || json.Unmarshal(req.Value, &r) != nil || !r.valid() {
-		return c.fail(req, memd.StatusInvalidArgs, "a range scan is JSON with a range or a sampling")
+		return c.fail(req, memd.StatusInvalidArgs, "a range scan is JSON with a range")
 	}
 	id := uint64(defaultCollectionID)
 	if r.Collection != "" {
@@ -102,13 +95,7 @@ func (c *conn) createRangeScan(req *memd.Packet) error {
 		}
 	}
 	slices.Sort(scan.left)
-	if s := r.Sampling; s != nil {
-		dice := rand.New(rand.NewPCG(s.Seed, 0))
-		share := float64(s.Samples) / float64(max(1, len(scan.left)))
-		scan.left = slices.DeleteFunc(scan.left, func(string) bool { return dice.Float64() >= share })
-	} else {
-		scan.left = slices.DeleteFunc(scan.left, func(key string) bool { return !r.takes([]byte(key)) })
-	}
+	scan.left = slices.DeleteFunc(scan.left, func(key string) bool { return !r.takes([]byte(key)) })
 	if len(scan.left) == 0 {
 		return c.reply(req, memd.StatusKeyNotFound, 0, nil, nil, 0)
 	}

@@ -346,8 +346,6 @@ func TestInvalidRequests(t *testing.T) {
 		{"set without extras", memd.Packet{Command: memd.CmdSet, Key: key}, memd.StatusInvalidArgs},
 		{"add with a CAS", memd.Packet{Command: memd.CmdAdd, Key: key, Extras: eight, Cas: 1}, memd.StatusInvalidArgs},
 		{"delete with a value", memd.Packet{Command: memd.CmdDelete, Key: key, Value: key}, memd.StatusInvalidArgs},
-		{"append with extras", memd.Packet{Command: memd.CmdAppend, Key: key, Extras: four}, memd.StatusInvalidArgs},
-		{"increment without extras", memd.Packet{Command: memd.CmdIncrement, Key: key}, memd.StatusInvalidArgs},
 		{"get-meta with too much", memd.Packet{Command: memd.CmdGetMeta, Key: key, Extras: four}, memd.StatusInvalidArgs},
 		{"a datatype that is not negotiated", memd.Packet{Command: memd.CmdSet, Key: key, Extras: eight, Datatype: 2}, memd.StatusInvalidArgs},
 		{"a datatype where none can be", memd.Packet{Command: memd.CmdGet, Key: key, Datatype: 1}, memd.StatusInvalidArgs},
@@ -443,7 +441,6 @@ func TestTooLargeOnTheWire(t *testing.T) {
 	packed.Value = []byte("not snappy")
 	r.want(memd.StatusInvalidArgs, packed)
 	r.want(memd.StatusSuccess, set("k", strings.Repeat("x", 20<<20)))
-	r.want(memd.StatusTooBig, memd.Packet{Command: memd.CmdAppend, Key: []byte("k"), Value: []byte("x")})
 	mutation := []byte{byte(memd.SubDocOpDictSet), byte(memd.SubdocFlagXattrPath), 0, 1, 0, 0, 0, 1, 'a', '1'}
 	r.want(memd.StatusTooBig, memd.Packet{Command: memd.CmdSubDocMultiMutation, Key: []byte("k"), Value: mutation})
 }
