@@ -589,3 +589,26 @@ func TestNewLifeLeavesTheLowering(t *testing.T) {
 		}
 	})
 }
+
+// TouchEntry of an entry that was read under a wider policy goes by what this store has written since.
+func TestTouchEntryReadBeforeATighterPolicy(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		loose := slidingttl.Policy{IdleGrace: 5 * time.Minute, MaxLifetime: 100 * time.Hour}
+		s := open(t, d, loose, &slidingttl.Options[int]{MaxSkew: time.Second})
+		must(t, s.Insert(t.Context(), "k", 1))
+		e, err := s.Peek(t.Context(), "k")
+		must(t, err)
+		tight := loose
+		tight.IdleGrace = 75 * time.Second
+		must(t, s.SetPolicy(tight))
+		time.Sleep(150 * time.Second)
+		read(t, s, "k") // lowers it to 76 s from now
+		time.Sleep(74500 * time.Millisecond)
+		_, err = s.TouchEntry(t.Context(), "k", e) // 75.5 s left by the entry, 1.5 s as stored
+		must(t, err)
+		if left := time.Until(stored(t, under, "k").ExpiresAt.Time()); left < tight.IdleGrace-2*time.Millisecond {
+			t.Errorf("TouchEntry leaves %v, want %v", left, tight.IdleGrace)
+		}
+	})
+}

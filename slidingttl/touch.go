@@ -41,15 +41,12 @@ func (s *Store[T]) Keep(ctx context.Context, key string) error {
 // If the record died or was replaced since, it is not touched, and e is returned unchanged. With a Budget, an entry
 // whose expiry has passed costs a read, for which the call waits as for a touch.
 func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entry[T], error) {
-	r := readResult[T]{op: opTouch, value: &e.Value, meta: e.Meta, since: s.memo.Clock(), exact: true}
+	r := readResult[T]{value: &e.Value, meta: e.Meta}
 	err := s.callKey(ctx, opTouch, key, func() (err error) {
 		if r.rules, err = s.rulesOf(key, r.value); err != nil || e.CreatedAt == 0 && s.opts.Foreign != Adopt {
 			return err
 		}
-		if s.opts.Budget > 0 && e.CreatedAt != 0 && !r.rules.Alive(e.Life, driver.Floor(s.clock.Now())) {
-			return s.touchExpired(ctx, key, &r)
-		}
-		if _, err = s.touchIfDue(ctx, key, &r); errors.Is(err, ErrNotFound) {
+		if err = s.touchEntry(ctx, key, &r); errors.Is(err, ErrNotFound) {
 			return nil
 		}
 		return err
@@ -57,29 +54,32 @@ func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entr
 	return r.entry(err)
 }
 
-// touchExpired is TouchEntry of an entry whose expiry has passed: others may have touched the record since, and by an
-// unknown expiry its touch has no place among those that wait for the Budget.
-func (s *Store[T]) touchExpired(ctx context.Context, key string, entry *readResult[T]) error {
-	since := s.memo.Clock()
-	within, cancel := context.WithTimeout(ctx, s.opts.TouchWait)
-	defer cancel()
-	m, rules, err := s.readLatest(within, key)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return nil
-	case err != nil: // as a touch that failed: the caller has the value
-		s.touches.Fail(ctx, key, wrap(ctx, opTouch, err))
-		return nil
-	case m.CreatedAt != entry.meta.CreatedAt || !rules.Alive(m.Life, driver.Floor(s.clock.Now())):
-		return nil
+// touchEntry touches entry's record, which may have been touched, or lowered, since it was read. By an unknown expiry a
+// touch has no place among those that wait for the Budget.
+func (s *Store[T]) touchEntry(ctx context.Context, key string, entry *readResult[T]) error {
+	r := readResult[T]{op: opTouch, meta: entry.meta, rules: entry.rules, since: s.memo.Clock(), exact: true}
+	created := r.meta.CreatedAt
+	if m := s.memo.Known(key); m != nil && m.CreatedAt == created && created != 0 && s.opts.PolicyOf == nil {
+		r.meta = *m
 	}
-	r := readResult[T]{op: opTouch, meta: m, rules: rules, since: since, exact: true}
-	_, err = s.touchIfDue(ctx, key, &r)
-	if r.meta.Version == entry.meta.Version {
+	if s.opts.Budget > 0 && created != 0 && !r.rules.Alive(r.meta.Life, driver.Floor(s.clock.Now())) {
+		within, cancel := context.WithTimeout(ctx, s.opts.TouchWait)
+		defer cancel()
+		var err error
+		if r.meta, r.rules, err = s.readLatest(within, key); err != nil {
+			if !errors.Is(err, ErrNotFound) { // as a touch that failed: the caller has the value
+				s.touches.Fail(ctx, key, wrap(ctx, opTouch, err))
+			}
+			return nil
+		}
+		if r.meta.CreatedAt != created || !r.rules.Alive(r.meta.Life, driver.Floor(s.clock.Now())) {
+			return nil
+		}
+	}
+	asked := r.meta
+	_, err := s.touchIfDue(ctx, key, &r)
+	if asked == entry.meta || r.meta.Version == entry.meta.Version {
 		entry.meta = r.meta
-	}
-	if errors.Is(err, ErrNotFound) {
-		return nil
 	}
 	return err
 }

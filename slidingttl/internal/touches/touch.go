@@ -100,11 +100,6 @@ func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bo
 	if d := t.deletedSince(a); d != nil {
 		a.disown(d)
 	}
-	if a.Exact && a.Was.CreatedAt != 0 && !t.ByValue { // an entry, perhaps read long ago
-		if m := t.Memo.Known(a.Key); m != nil && sameLife(*m, a.Was) {
-			a.Was = *m
-		}
-	}
 	var busy *touch
 	if s := t.keys[a.Key]; s != nil {
 		busy = s.running
