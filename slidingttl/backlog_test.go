@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -194,12 +195,12 @@ func TestBacklogBesideWhatAlwaysFails(t *testing.T) {
 // entry back.
 func TestTouchExpiredEntryOfAHangingStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		d, _ := newRemote[int](time.Millisecond)
-		s := open(t, d, session, &slidingttl.Options[int]{Budget: 10})
+		d, under := newRemote[int](time.Millisecond)
+		s, other := open(t, d, session, &slidingttl.Options[int]{Budget: 10}), open(t, under, session, nil)
 		e, err := s.InsertEntry(t.Context(), "k", 1)
 		must(t, err)
 		time.Sleep(20 * time.Minute)
-		read(t, s, "k")
+		read(t, other, "k")
 		time.Sleep(20 * time.Minute)
 		d.before = func(ctx context.Context, op, _ string) error {
 			if op == "get" {
@@ -215,5 +216,81 @@ func TestTouchExpiredEntryOfAHangingStore(t *testing.T) {
 		if st := s.Stats(); st.TouchFails != before.TouchFails+1 || st.Due != before.Due+1 || st.Hits != before.Hits {
 			t.Errorf("%+v", st)
 		}
+	})
+}
+
+// After an outage touches that take a little longer than reads wait, with a Budget, go by death again: what failed
+// then says nothing of the records nearest to death.
+func TestLateStoreAfterAnOutage(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.trip = 55 * time.Millisecond // each way
+		down := failTouches(d, all)
+		p := slidingttl.Policy{IdleGrace: 20 * time.Minute, MaxLifetime: 100 * time.Hour}
+		s := open(t, d, p, &slidingttl.Options[int]{Budget: 40})
+		readLater := func(kind string, n int, left time.Duration) {
+			for i := range n {
+				key := fmt.Sprint(kind, i)
+				plant(under, key, left)
+				go func() { _, _ = s.Get(t.Context(), key) }()
+			}
+		}
+		down(true)
+		readLater("near ", 50, time.Minute)
+		time.Sleep(2 * time.Second)
+		readLater("far ", 5000, 15*time.Minute)
+		time.Sleep(3 * time.Second)
+		down(false)
+		time.Sleep(56 * time.Second)
+		died := 0
+		for i := range 50 {
+			if _, err := s.Peek(t.Context(), fmt.Sprint("near ", i)); err != nil {
+				died++
+			}
+		}
+		if died > 0 {
+			t.Errorf("%d of 50 died 56 s after the outage: %+v", died, s.Stats())
+		}
+	})
+}
+
+// Adoptions that are refused do not hide the others that have failed, which come in time.
+func TestFailedOnceBehindRefusedAdoptions(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		var once sync.Map
+		d.before = func(_ context.Context, op, key string) error {
+			if op != "touch" {
+				return nil
+			}
+			if _, again := once.LoadOrStore(key, true); strings.HasPrefix(key, "refused") || strings.HasPrefix(key, "once") && !again {
+				return errDown
+			}
+			return nil
+		}
+		p := slidingttl.Policy{IdleGrace: 10 * time.Minute, MaxLifetime: 100 * time.Hour}
+		s, err := slidingttl.New(d, p, &slidingttl.Options[int]{Budget: 0.3, Workers: 4})
+		must(t, err)
+		n := 0
+		died := busy(t, s, under, 190, p, time.Hour, func(second int) {
+			if second%10 == 0 && second < 600 {
+				under.Plant(fmt.Sprint("refused ", second), 1, driver.Life{})
+				read(t, s, fmt.Sprint("refused ", second))
+			}
+			if second > 900 && second < 2700 && second%37 == 0 {
+				plant(under, fmt.Sprint("once ", n), 5*time.Minute)
+				read(t, s, fmt.Sprint("once ", n))
+				n++
+			}
+		})
+		for i := range n {
+			if e, err := under.Get(t.Context(), fmt.Sprint("once ", i)); err != nil || e.ExpiresAt.Sub(e.CreatedAt) < time.Hour+6*time.Minute {
+				died++
+			}
+		}
+		if died > 0 {
+			t.Errorf("%d records died", died)
+		}
+		_ = s.Close(t.Context())
 	})
 }

@@ -45,6 +45,9 @@ func (p *pressure) landed(late bool) (recovered bool) {
 	recovered = p.Failing && time.Since(p.since) >= shortestRest
 	p.fails, p.Failing = 0, false
 	p.landings++
+	if recovered {
+		p.nearFailed = time.Time{}
+	}
 	if !late {
 		p.lates = min(0, p.lates) - 1
 		p.Late = p.Late && p.lates > -run && !recovered
@@ -88,7 +91,9 @@ func (p *pressure) nearHangs() bool { return p.nears > 1 || time.Since(p.nearFai
 
 // nearEnded notes how a try of the touch nearest to death ended.
 func (p *pressure) nearEnded(landed bool) {
-	if p.nears--; !landed {
+	if p.nears--; landed {
+		p.nearFailed = time.Time{}
+	} else {
 		p.nearFailed = time.Now()
 	}
 }

@@ -245,8 +245,8 @@ func (t *Touches) goesBefore(r, first *touch) bool {
 	if t.budget == nil {
 		return share || t.blameless(r)
 	}
-	now := t.now() // tokens are short, and workers only if there are few
-	share = share || t.limits.retries < t.limits.workers/retryShare || t.leeway(r.dies(), now) == 0
+	now := t.now() // tokens are short, and workers only if there is but one
+	share = share || t.limits.workers > 1 || t.leeway(r.dies(), now) == 0
 	return r.turn() < first.turn() && (t.blameless(r) || share && t.leeway(r.due(), now) == 0)
 }
 

@@ -15,29 +15,27 @@ func TestGoesBefore(t *testing.T) {
 		budget    float64
 		workers   int
 		firsts    int           // since the last one that had failed
-		retries   int           // under way
 		due       time.Duration // from now
 		adopts    bool          // its record does not die
 		recovered bool          // the store has since it failed
 		want      bool
 	}{
-		"no share":                                 {due: timeout},
-		"its share":                                {firsts: retryShare - 1, due: 2 * time.Hour, want: true},
-		"recovered":                                {recovered: true, due: 2 * time.Hour, want: true},
-		"with a budget, late if it waits":          {budget: 1, due: timeout, want: true},
-		"with a budget, in time":                   {budget: 1, firsts: retryShare - 1, due: time.Minute},
-		"with a budget, recovered":                 {budget: 1, recovered: true, due: time.Minute, want: true},
-		"with a budget, recovered, due later":      {budget: 1, recovered: true, due: 2 * time.Hour},
-		"with a budget, no worker for it":          {budget: 1, workers: 4, due: timeout, adopts: true},
-		"with a budget, a worker for it":           {budget: 1, due: timeout, adopts: true, want: true},
-		"with a budget, others have failed too":    {budget: 1, retries: defaultWorkers / retryShare, due: timeout, adopts: true},
-		"with a budget, few workers, its share":    {budget: 1, workers: 4, firsts: retryShare - 1, due: timeout, adopts: true, want: true},
-		"with a budget, few workers, about to die": {budget: 1, workers: 4, due: timeout, want: true},
+		"no share":                                {due: timeout},
+		"its share":                               {firsts: retryShare - 1, due: 2 * time.Hour, want: true},
+		"recovered":                               {recovered: true, due: 2 * time.Hour, want: true},
+		"with a budget, late if it waits":         {budget: 1, due: timeout, want: true},
+		"with a budget, in time":                  {budget: 1, firsts: retryShare - 1, due: time.Minute},
+		"with a budget, recovered":                {budget: 1, recovered: true, due: time.Minute, want: true},
+		"with a budget, recovered, due later":     {budget: 1, recovered: true, due: 2 * time.Hour},
+		"with a budget, one worker":               {budget: 1, workers: 1, due: timeout, adopts: true},
+		"with a budget, another worker":           {budget: 1, workers: 2, due: timeout, adopts: true, want: true},
+		"with a budget, one worker, its share":    {budget: 1, workers: 1, firsts: retryShare - 1, due: timeout, adopts: true, want: true},
+		"with a budget, one worker, about to die": {budget: 1, workers: 1, due: timeout, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ts := New(Config{Clock: wallClock{}, Timeout: timeout, Budget: c.budget, Workers: c.workers})
-				ts.limits.firsts, ts.limits.retries, ts.pressure.back = c.firsts, c.retries, 7
+				ts.limits.firsts, ts.pressure.back = c.firsts, 7
 				at := func(d time.Duration) driver.Instant { return driver.Floor(time.Now().Add(d)) }
 				first := &touch{Access: Access{Was: meta(at(time.Hour))}, by: driver.MaxInstant}
 				r := &touch{Access: Access{Was: meta(at(c.due))}, by: driver.MaxInstant, fails: 1, landings: 7}
