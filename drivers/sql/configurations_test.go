@@ -1875,6 +1875,9 @@ func (k *contractOf[T]) walks(sound []string) {
 	k.scan()
 }
 
+// errLocked is free's error. It wraps none of the database's, for which a sweep passes a row by.
+var errLocked = errors.New("a living row is locked while Bury runs, or is not found")
+
 // free locks the rows of keys, as a touch does: each is there, and none may be locked for long.
 func (k *contractOf[T]) free(keys []string) error {
 	wait := map[string]string{"postgres": "FOR NO KEY UPDATE", "mariadb": "FOR UPDATE WAIT 10"}[k.y.name]
@@ -1885,12 +1888,15 @@ func (k *contractOf[T]) free(keys []string) error {
 	defer cancel()
 	for _, key := range keys {
 		of, err := k.d.key.split(key)
-		if err == nil {
+		for again := true; again && err == nil; { // after a deadlock, as a touch is
 			// By Exec, go-sql-driver waits for ever if MariaDB finds no row.
 			err = k.p.admin.QueryRowContext(ctx, k.d.dialect.bind("SELECT version FROM "+k.d.quoted()+" WHERE "+strings.Join(k.d.keyColumns(), " = ? AND ")+" = ? "+wait), of.columns...).Scan(new(any))
+			if again = k.d.dialect.verdict(err) == collided; again {
+				err = nil
+			}
 		}
 		if err != nil {
-			return fmt.Errorf("a living row, %q, is locked while Bury runs, or is not found: %w", key, err)
+			return fmt.Errorf("%w: %q: %v", errLocked, key, err)
 		}
 	}
 	return nil
@@ -1944,8 +1950,14 @@ func (k *contractOf[T]) broken(bury func(context.Context, *stdsql.Tx, []driver.D
 	exec(create)
 	for _, o := range []*SweepOptions{{}, {Bury: bury}} {
 		s, err := k.d.Sweeper(o)
-		if err == nil && s.Sweep(k.ctx) == nil {
+		if err != nil {
+			k.errorf("Sweeper: %v", err)
+			return
+		}
+		if err := s.Sweep(k.ctx); err == nil {
 			k.errorf("a sweep that can delete no row ends without an error: %+v", s.Stats())
+		} else if errors.Is(err, errLocked) {
+			k.errorf("a sweep that can delete no row: %v", err)
 		}
 	}
 	exec(drop)
