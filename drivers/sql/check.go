@@ -47,7 +47,7 @@ func (t *table) Check(ctx context.Context, longest time.Duration) error {
 	t.unkeyed.Store(&unkeyed)
 	sent := make([]keyKind, len(t.values))
 	for i, name := range t.values {
-		if sent[i] = t.dialect.valueKind(desc.columns[strings.ToLower(name)]); t.json || !t.texts[i] {
+		if sent[i] = t.dialect.valueKind(desc.columns[strings.ToLower(name)]); t.json || t.fields[i] != textual {
 			sent[i] = keyKind{isText: sent[i].isText && !t.json}
 		}
 	}
@@ -399,8 +399,8 @@ func (t *table) checkTable(d *description) error {
 	column(t.version, t.dialect.integerType, "must be "+types.integer)
 	for i, name := range t.values {
 		column(name, func(is columnType) bool {
-			return t.dialect.holds(is, t.json, t.texts[i])
-		}, "must hold what was written: JSON as "+types.value+", a string as text, bytea with bytea_output=hex, and zero without AUTO_INCREMENT")
+			return t.dialect.holds(is, t.json, t.fields[i])
+		}, "must hold what was written: JSON as "+types.value+", a string as text, SQLite's bool in no REAL and its time.Time in DATE, DATETIME or TIMESTAMP, bytea with bytea_output=hex, and zero without AUTO_INCREMENT")
 	}
 	key := make([]string, len(t.key.Columns))
 	for i, name := range t.key.Columns {

@@ -63,7 +63,7 @@ type dialect interface {
 	settings(ctx context.Context, db *stdsql.DB, times []TimeType) error
 	fits(t TimeType, column columnType) bool
 	integerType(column columnType) bool
-	holds(column columnType, json, text bool) bool // a value, or a part of one; JSON is a text
+	holds(column columnType, json bool, field fieldKind) bool // a value, or a part of one; JSON is a text
 	keyKind(column columnType) keyKind
 	valueKind(column columnType) keyKind // which strings a value's column holds as they are
 	arguments(statement string) int

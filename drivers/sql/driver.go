@@ -70,7 +70,7 @@ func Over[T any](db *stdsql.DB, on client.Pool, dialect Dialect, table string, o
 	}
 	t := newTable(db, on, speaks, schema, name, layout{
 		key: o.Key, created: o.CreatedAt, expires: o.ExpiresAt, sweep: o.SweepAt, version: o.Version,
-		values: o.values(), texts: o.texts(), json: o.Value != "", maxKey: o.MaxKey, retain: o.Retain, keepReplaced: o.Replaced, keepDeleted: o.Deletes, maxSkew: o.MaxSkew, syncTouches: o.SyncTouches,
+		values: o.values(), fields: o.kinds(), json: o.Value != "", maxKey: o.MaxKey, retain: o.Retain, keepReplaced: o.Replaced, keepDeleted: o.Deletes, maxSkew: o.MaxSkew, syncTouches: o.SyncTouches,
 	})
 	return &Driver[T]{table: t, codec: codec[T]{o.Row.Fields, o.LifeOnly}}, nil
 }
@@ -83,8 +83,8 @@ type layout struct {
 	created, expires TimeColumn
 	sweep, version   string
 	values           []string
-	texts            []bool // which of them are
-	json             bool   // values is one column of JSON
+	fields           []fieldKind // of values
+	json             bool        // values is one column of JSON
 	maxKey           int
 	retain           time.Duration
 	keepReplaced     bool

@@ -215,7 +215,7 @@ func (mysql) fits(t TimeType, c columnType) bool {
 }
 
 // holds: a number would be rounded by a numeric column, and zero taken for the next number of AUTO_INCREMENT.
-func (mysql) holds(c columnType, json, _ bool) bool {
+func (mysql) holds(c columnType, json bool, _ fieldKind) bool {
 	is := func(part string) bool { return strings.Contains(c.name, part) }
 	return !is(" auto_increment") && (!json || is("json") || is("text") || is("blob") || is("char") || is("varbinary"))
 }

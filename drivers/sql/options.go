@@ -173,13 +173,23 @@ func (o *Options[T]) values() []string {
 	return o.Row.Columns
 }
 
-// texts tells which values are sent as texts, but for those of a Valuer.
-func (o *Options[T]) texts() []bool {
+// fieldKind is what a value's column must hold.
+type fieldKind int
+
+const (
+	opaque  fieldKind = iota // of another type, or one that converts itself
+	textual                  // sent as a text
+	boolean
+	dated // a time.Time
+)
+
+// kinds are those of the values.
+func (o *Options[T]) kinds() []fieldKind {
 	if o.Row.Fields == nil {
-		return []bool{true}
+		return []fieldKind{textual}
 	}
 	fields := o.Row.Fields(new(T))
-	are := make([]bool, len(fields))
+	are := make([]fieldKind, len(fields))
 	for i, field := range fields {
 		is := reflect.TypeOf(field) // nil: a field without a type
 		for is != nil && is.Kind() == reflect.Pointer {
@@ -188,9 +198,16 @@ func (o *Options[T]) texts() []bool {
 		switch {
 		case is == nil:
 		case is == reflect.TypeFor[stdsql.NullString](), is == reflect.TypeFor[stdsql.Null[string]]():
-			are[i] = true
-		default:
-			are[i] = is.Kind() == reflect.String && !reflect.PointerTo(is).Implements(reflect.TypeFor[sqldriver.Valuer]())
+			are[i] = textual
+		case is == reflect.TypeFor[stdsql.NullBool](), is == reflect.TypeFor[stdsql.Null[bool]]():
+			are[i] = boolean
+		case is == reflect.TypeFor[time.Time](), is == reflect.TypeFor[stdsql.NullTime](), is == reflect.TypeFor[stdsql.Null[time.Time]]():
+			are[i] = dated
+		case reflect.PointerTo(is).Implements(reflect.TypeFor[sqldriver.Valuer]()):
+		case is.Kind() == reflect.String:
+			are[i] = textual
+		case is.Kind() == reflect.Bool && !reflect.PointerTo(is).Implements(reflect.TypeFor[stdsql.Scanner]()):
+			are[i] = boolean
 		}
 	}
 	return are

@@ -389,12 +389,12 @@ func (postgres) integerType(c columnType) bool { return c.name == "bigint" }
 
 // holds: bytea takes a text for its escapes; without bytea_output=hex, pgx reads no bytes as text, and a JSON object
 // has others.
-func (p postgres) holds(c columnType, json, text bool) bool {
+func (p postgres) holds(c columnType, json bool, field fieldKind) bool {
 	if json {
 		return slices.Contains([]string{"jsonb", "json", "text", "citext"}, c.name) || strings.HasPrefix(c.name, "character")
 	}
 	kind := p.valueKind(c).form
-	return c.name != postgresEscaped && !(text && (kind == unfit || kind == typed))
+	return c.name != postgresEscaped && !(field == textual && (kind == unfit || kind == typed))
 }
 
 const postgresEscaped = "bytea, bytea_output=escape"

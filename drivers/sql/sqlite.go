@@ -132,10 +132,20 @@ func (s sqlite) fits(t TimeType, c columnType) bool {
 	return !s.integerType(c) && !strings.Contains(c.name, "real") && !strings.Contains(c.name, "blob") && !strings.Contains(c.name, "local time")
 }
 
-// holds: a STRICT table refuses a text for another type, REAL takes a number's text for the number, and the client
-// spells a date in another way.
-func (s sqlite) holds(c columnType, _, text bool) bool {
-	return !text || s.affinity(c) != asFloating && !strings.HasPrefix(c.name, "strict ") && !slices.Contains([]string{"date", "datetime", "timestamp"}, c.name)
+// holds: a STRICT table refuses a text for another type, and REAL takes a number's text for the number. The client sends
+// a bool as a whole number and a time as a text. It reads texts of three types as times, and spells them in another way.
+func (s sqlite) holds(c columnType, _ bool, field fieldKind) bool {
+	name, _, _ := strings.Cut(c.name, " that is ")
+	date := slices.Contains([]string{"date", "datetime", "timestamp"}, name)
+	switch field {
+	case textual:
+		return s.affinity(c) != asFloating && !strings.HasPrefix(c.name, "strict ") && !date
+	case boolean:
+		return s.affinity(c) != asFloating && c.name != "strict blob"
+	case dated:
+		return date
+	}
+	return true
 }
 
 func (s sqlite) affinity(c columnType) affinity {

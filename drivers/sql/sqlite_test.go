@@ -2,12 +2,14 @@ package sql
 
 import (
 	"context"
+	stdsql "database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -192,4 +194,89 @@ func TestFields(t *testing.T) {
 			t.Errorf("%s: %d of %d rows are refused; want %d", c.kind, refused, len(rows), c.refused)
 		}
 	}
+}
+
+// TestBoolsAndTimes: Check refuses a column that gives back another type than it was given, of any affinity.
+// What a column that passes takes is read as it was written.
+func TestBoolsAndTimes(t *testing.T) {
+	db := sqltest.DB(t, sqltest.SQLite)
+	plain := []string{"TEXT", "VARCHAR(9)", "CLOB", "", "BLOB", "INTEGER", "BIGINT", "NUMERIC", "DECIMAL(9,2)", "BOOLEAN", "STRING", "JSON", "TIME", "POINT"}
+	floating, dates := []string{"REAL", "DOUBLE", "FLOAT"}, []string{"DATE", "DATETIME", "TIMESTAMP", "timestamp"}
+	holds := func(kind string, all ...[]string) bool { return slices.Contains(slices.Concat(all...), kind) }
+	n := 0
+	for _, kind := range slices.Concat(plain, floating, dates, []string{"STRICT TEXT", "STRICT INTEGER", "STRICT REAL", "STRICT BLOB", "STRICT ANY"}) {
+		column, strict := strings.CutPrefix(kind, "STRICT ")
+		of := func(what string, passes bool, try func(name string) (faults []error, check error)) {
+			n++
+			name, after := fmt.Sprint("kinds", n), ""
+			if strict {
+				after = " STRICT"
+			}
+			mustExec(t, db, SQLite, "CREATE TABLE "+name+" (id TEXT NOT NULL PRIMARY KEY, v "+column+", created_at INTEGER, expires_at INTEGER, sweep_at INTEGER NOT NULL DEFAULT 0, version INTEGER)"+after)
+			mustExec(t, db, SQLite, "CREATE INDEX "+name+"_sweep ON "+name+" (sweep_at)")
+			faults, check := try(name)
+			if (check == nil) != passes || check != nil && !errors.Is(check, driver.ErrInvalid) {
+				t.Errorf("Check of a %s in a column of %q: %v", what, kind, check)
+			}
+			for _, err := range faults {
+				t.Errorf("a %s in a column of %q: %v", what, kind, err)
+			}
+		}
+		bools := holds(kind, plain, dates, []string{"STRICT TEXT", "STRICT INTEGER", "STRICT ANY"})
+		yes := true
+		of("bool", bools, func(name string) ([]error, error) { return back(t, db, name, equal, false, true) })
+		of("*bool", bools, func(name string) ([]error, error) { return back(t, db, name, deeply, nil, &yes) })
+		of("NullBool", bools, func(name string) ([]error, error) {
+			return back(t, db, name, equal, stdsql.NullBool{}, stdsql.NullBool{Bool: true, Valid: true})
+		})
+		of("Null[bool]", bools, func(name string) ([]error, error) {
+			return back(t, db, name, equal, stdsql.Null[bool]{}, stdsql.Null[bool]{V: true, Valid: true})
+		})
+		times := []time.Time{{}, time.Now(), time.UnixMicro(1600000000123456), time.Date(1999, 12, 31, 23, 59, 59, 123456789, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC)}
+		for _, zone := range []*time.Location{time.FixedZone("", 5400), time.FixedZone("CET", 3600), time.FixedZone("LMT", 1172), time.FixedZone("of one's own", -3600), time.FixedZone("m=7", 7200)} {
+			times = append(times, time.Date(2020, 1, 2, 3, 4, 5, 6, zone))
+		}
+		var pointers []*time.Time
+		var nulls []stdsql.NullTime
+		for _, at := range times {
+			pointers, nulls = append(pointers, &at), append(nulls, stdsql.NullTime{Time: at, Valid: true})
+		}
+		of("time.Time", holds(kind, dates), func(name string) ([]error, error) { return back(t, db, name, time.Time.Equal, times...) })
+		of("*time.Time", holds(kind, dates), func(name string) ([]error, error) {
+			return back(t, db, name, func(a, b *time.Time) bool { return a == b || a != nil && b != nil && a.Equal(*b) }, append(pointers, nil)...)
+		})
+		of("NullTime", holds(kind, dates), func(name string) ([]error, error) {
+			return back(t, db, name, func(a, b stdsql.NullTime) bool { return a.Valid == b.Valid && a.Time.Equal(b.Time) }, append(nulls, stdsql.NullTime{})...)
+		})
+	}
+}
+
+func equal[V comparable](a, b V) bool { return a == b }
+
+func deeply[V any](a, b V) bool { return reflect.DeepEqual(a, b) }
+
+// back writes each of all into a table's column v and reads it, if Check passes.
+func back[V any](t *testing.T, db *stdsql.DB, name string, same func(a, b V) bool, all ...V) (faults []error, check error) {
+	type row struct{ V V }
+	d, err := New(db, SQLite, name, &Options[row]{Row: Row[row]{Columns: []string{"v"}, Fields: func(r *row) []any { return []any{&r.V} }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Check(t.Context(), time.Hour); err != nil {
+		return nil, err
+	}
+	for i, v := range all {
+		_, err := d.Insert(t.Context(), fmt.Sprint(i), row{v}, lasting(time.Hour), base)
+		var e driver.Entry[row]
+		if err == nil {
+			e, err = d.Get(t.Context(), fmt.Sprint(i))
+		}
+		if err == nil && same(e.Value.V, v) { // and by RETURNING
+			e, _, err = d.ReadTouch(t.Context(), fmt.Sprint(i), nil, driver.Access{At: base, Keep: 3600e3, Stored: 3600e3, Most: 7200e3, Step: time.Millisecond}, base)
+		}
+		if err != nil || !same(e.Value.V, v) {
+			faults = append(faults, fmt.Errorf("%v is read as %v, %w", v, e.Value.V, err))
+		}
+	}
+	return faults, nil
 }

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -56,6 +57,8 @@ func (a affinity) keeps(v any) bool {
 		text = strconv.FormatInt(v, 10)
 	case string:
 		text = v
+	case time.Time:
+		return v.UTC().Year() >= 0 && v.UTC().Year() <= 9999
 	}
 	if a == asGiven || !numeral.MatchString(text) {
 		return utf8.ValidString(text)
@@ -100,11 +103,23 @@ func (t *table) kept(values []any) error {
 		if known := t.affinities.Load(); known != nil {
 			of = (*known)[i]
 		}
+		if at, ok := v.(time.Time); ok {
+			v = legible(at)
+		}
 		if values[i] = v; !of.keeps(v) {
-			return &driver.InvalidError{Field: fmt.Sprintf("column %q", t.values[i]), Value: fmt.Sprintf("a %T", v), Rule: "must be one that the column leaves as it is (TEXT holds every number), finite and of valid UTF-8"}
+			return &driver.InvalidError{Field: fmt.Sprintf("column %q", t.values[i]), Value: fmt.Sprintf("a %T", v), Rule: "must be one that the column leaves as it is (TEXT holds every number), finite, of valid UTF-8, and of a year from 0 to 9999"}
 		}
 	}
 	return nil
+}
+
+// legible returns at in UTC if its zone has no spelling by which SQLite's client would read the same time.
+func legible(at time.Time) time.Time {
+	const spelling = "2006-01-02 15:04:05.999999999 -0700 MST" // of time.Time's String
+	if read, err := time.Parse(spelling, at.Format(spelling)); err != nil || !read.Equal(at) {
+		return at.UTC()
+	}
+	return at
 }
 
 // scanned is the destination of a value's Scan.
