@@ -1,12 +1,17 @@
 package cosmos
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/slidingttl/slidingttl/drivers/cosmos/cosmostest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -31,6 +36,50 @@ func TestGetMultiBeyondFailures(t *testing.T) {
 	f.inject(t, cosmostest.Fault{Status: http.StatusForbidden, Count: 1000})
 	if counts := f.during(func() { _, err = f.GetMulti(t.Context(), keys) }); counts.Read > 0 || !errors.Is(err, driver.ErrRefused) {
 		t.Errorf("without the right to query: %+v, %v; want no reads", counts, err)
+	}
+}
+
+// A physical partition that does not answer hides no record of the other, even where its keys come first.
+func TestGetMultiBesideDeadPartition(t *testing.T) {
+	var dead, last string // ids of partitions
+	partition := func(o *azcosmos.ClientOptions) {
+		client := *o.Transport.(*http.Client)
+		below := client.Transport
+		client.Transport = roundTripper(func(req *http.Request) (*http.Response, error) {
+			res, err := below.RoundTrip(req)
+			if err != nil {
+				return nil, err
+			}
+			if id, _, ok := strings.Cut(res.Header.Get("x-ms-session-token"), ":"); ok {
+				if dead == "" {
+					last = id
+				} else if id == dead {
+					_ = res.Body.Close()
+					return nil, errors.New("the partition does not answer")
+				}
+			}
+			return res, nil
+		})
+		o.Transport = &client
+	}
+	f := openOn[session](t, cosmostest.StartWith(t, &cosmostest.Options{Partitions: 2}), nil, partition)
+	keys, _ := f.touchedMany(t, 200)
+	of := make(map[string]string)
+	for _, key := range keys {
+		f.mustGet(t, key)
+		of[key] = last
+	}
+	slices.SortFunc(keys, func(a, b string) int { return cmp.Compare(of[a], of[b]) })
+	dead = of[keys[0]] // so that its keys come first
+	sound := 0
+	for _, id := range of {
+		if id != dead {
+			sound++
+		}
+	}
+	found, err := f.GetMulti(t.Context(), keys)
+	if sound < 50 || len(found) != sound || err == nil {
+		t.Errorf("%d of %d sound keys found of %d, %v; want all, and the failure", len(found), sound, len(keys), err)
 	}
 }
 
