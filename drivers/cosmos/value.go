@@ -169,7 +169,8 @@ func (d *Driver[T]) decode(body []byte) (v T, err error) {
 func (d *Driver[T]) checkValue() (triesKeys bool, err error) {
 	o := &d.opts
 	own := d.own(identity{id: "id", partition: [maxLevels]string{"id", "id", "id"}}, maxVersion)
-	own = append(own, o.life(driver.Life{CreatedAt: latest, ExpiresAt: latest}, 0)...)
+	own = append(own, o.life(driver.Life{CreatedAt: latest, ExpiresAt: latest}, 0)...) // with a ttl of -1
+	own = append(own, property{ttlName, strconv.Itoa(maxTTL)})
 	for _, name := range systemNames {
 		own = append(own, property{name, quoted(name)})
 	}
@@ -177,7 +178,7 @@ func (d *Driver[T]) checkValue() (triesKeys bool, err error) {
 	for _, p := range own {
 		f := kit.OwnField{Name: p.name, Kind: "property", Option: options[p.name], Sole: p.name == o.Version}
 		switch {
-		case p.name == "_ts" || p.name == ttlName:
+		case p.name == "_ts":
 			p.value = strconv.Itoa(maxTTL)
 		case p.value == quoted("id"):
 			f.Guess = func(err error) bool { return !errors.As(err, new(*json.UnmarshalTypeError)) }

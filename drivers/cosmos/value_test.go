@@ -84,6 +84,21 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// A field for ttl must hold both 68 years and -1, which the driver writes for an expiry beyond them.
+func TestNarrowTTL(t *testing.T) {
+	type narrow[N any] struct {
+		TTL N `json:"ttl"`
+	}
+	for kind, err := range map[string]error{
+		"uint32": newOnly[narrow[uint32]](), "*uint64": newOnly[narrow[*uint64]](), "int16": newOnly[narrow[int16]](),
+	} {
+		wantInvalid(t, kind, err, `property "ttl"`, "cannot hold what the driver writes")
+	}
+	if err := newOnly[narrow[int32]](); err != nil {
+		t.Errorf("int32: %v", err)
+	}
+}
+
 // A key that only some T hold is refused by the write.
 func TestTypedKey(t *testing.T) {
 	type host struct {
