@@ -2,8 +2,11 @@ package couchbase
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
+	"reflect"
 	"time"
 
 	"github.com/couchbase/gocb/v2"
@@ -128,7 +131,28 @@ func (d *Driver[T]) prepare(key string, v T) (document, error) {
 	if err := driver.CheckKey(key, d.maxKey); err != nil {
 		return document{}, err
 	}
-	return d.codec.encode(v)
+	doc, err := d.codec.encode(v)
+	if err == nil && d.codec.flags && d.unread(v) {
+		var read T
+		if err := d.codec.decode(doc, &read); err != nil {
+			return document{}, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: fmt.Sprintf("must be one that %T decodes into a %v", d.codec.Transcoder, reflect.TypeFor[T]()), Err: err}
+		}
+	}
+	return doc, err
+}
+
+// unread reports whether a transcoder may store v as it is, and then not decode it: raw JSON need not be
+// valid, and gocb's decode no bytes and no text into a pointer to a pointer.
+func (d *Driver[T]) unread(v any) bool {
+	switch any((*T)(nil)).(type) {
+	case *[]byte, *string:
+		return false
+	}
+	switch v.(type) {
+	case json.RawMessage, *json.RawMessage, []byte, *[]byte, string, *string, *any:
+		return true
+	}
+	return false
 }
 
 // store replaces the record over by doc with life; if over is nil, it inserts.
