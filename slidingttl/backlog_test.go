@@ -219,39 +219,71 @@ func TestTouchExpiredEntryOfAHangingStore(t *testing.T) {
 	})
 }
 
-// After an outage touches that take a little longer than reads wait, with a Budget, go by death again: what failed
-// then says nothing of the records nearest to death.
+// After an outage touches that take a little longer than reads wait, with a Budget, go by death again: what failed or
+// hung then says nothing of the records nearest to death. Nor does a shard that hangs.
 func TestLateStoreAfterAnOutage(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		d, under := newRemote[int](time.Millisecond)
-		d.trip = 55 * time.Millisecond // each way
-		down := failTouches(d, all)
-		p := slidingttl.Policy{IdleGrace: 20 * time.Minute, MaxLifetime: 100 * time.Hour}
-		s := open(t, d, p, &slidingttl.Options[int]{Budget: 40})
-		readLater := func(kind string, n int, left time.Duration) {
-			for i := range n {
-				key := fmt.Sprint(kind, i)
-				plant(under, key, left)
-				go func() { _, _ = s.Get(t.Context(), key) }()
-			}
-		}
-		down(true)
-		readLater("near ", 50, time.Minute)
-		time.Sleep(2 * time.Second)
-		readLater("far ", 5000, 15*time.Minute)
-		time.Sleep(3 * time.Second)
-		down(false)
-		time.Sleep(56 * time.Second)
-		died := 0
-		for i := range 50 {
-			if _, err := s.Peek(t.Context(), fmt.Sprint("near ", i)); err != nil {
-				died++
-			}
-		}
-		if died > 0 {
-			t.Errorf("%d of 50 died 56 s after the outage: %+v", died, s.Stats())
-		}
-	})
+	refuses := func(context.Context) error { return errDown }
+	for name, c := range map[string]struct {
+		outage time.Duration
+		fail   func(context.Context) error
+		bad    int // records of a shard that hangs for good
+	}{
+		"refused":            {outage: 5 * time.Second, fail: refuses},
+		"refused for long":   {outage: 2 * time.Minute, fail: refuses},
+		"hung":               {outage: 5 * time.Second, fail: hangs},
+		"hung for longer":    {outage: 20 * time.Second, fail: hangs},
+		"hung for very long": {outage: 2 * time.Minute, fail: hangs},
+		"a shard hangs":      {bad: 60},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				d.trip = 55 * time.Millisecond // each way
+				var down atomic.Bool
+				d.before = func(ctx context.Context, op, key string) error {
+					switch {
+					case op == "touch" && strings.HasPrefix(key, "bad"):
+						return hangs(ctx)
+					case op == "touch" && down.Load():
+						return c.fail(ctx)
+					}
+					return nil
+				}
+				p := slidingttl.Policy{IdleGrace: 20 * time.Minute, MaxLifetime: 100 * time.Hour}
+				s, err := slidingttl.New(d, p, &slidingttl.Options[int]{Budget: 40})
+				must(t, err)
+				readLater := func(kind string, n int, left time.Duration) {
+					for i := range n {
+						key := fmt.Sprint(kind, i)
+						plant(under, key, left)
+						go func() { _, _ = s.Get(t.Context(), key) }()
+					}
+				}
+				down.Store(c.outage > 0)
+				readLater("bad ", c.bad, c.outage+54*time.Second)
+				readLater("near ", 50, c.outage+55*time.Second)
+				time.Sleep(2 * time.Second)
+				readLater("far ", 5000, 15*time.Minute)
+				if c.outage > 0 {
+					time.Sleep(c.outage - 2*time.Second)
+				}
+				down.Store(false)
+				time.Sleep(56 * time.Second)
+				died := 0
+				for i := range 50 {
+					if _, err := s.Peek(t.Context(), fmt.Sprint("near ", i)); err != nil {
+						died++
+					}
+				}
+				if died > 0 {
+					t.Errorf("%d of 50 died 56 s after the outage: %+v", died, s.Stats())
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_ = s.Close(ctx)
+			})
+		})
+	}
 }
 
 // Adoptions that are refused do not hide the others that have failed, which come in time.

@@ -84,9 +84,11 @@ func (l *limits) add(n *touch, by int) {
 	}
 }
 
-// mayRetry reports whether a touch that failed before may go ahead of those that did not: a share of
-// the workers is enough for such ones.
-func (l *limits) mayRetry() bool { return l.retries < max(1, l.workers/retryShare) }
+// share is how many workers are enough for touches that probably fail.
+func (l *limits) share() int { return max(1, l.workers/retryShare) }
+
+// mayRetry reports whether a touch that failed before may go ahead of those that did not.
+func (l *limits) mayRetry() bool { return l.retries < l.share() }
 
 func (l *limits) wasLate(n *touch) {
 	n.late = true

@@ -21,8 +21,8 @@ type pressure struct {
 	trouble    time.Time // last late or failed touch
 	tried      time.Time // when the last touch began by Touches.tryWait
 	another    bool      // the last such touch was not the one nearest to death
-	nears      int       // such touches under way that were
-	nearFailed time.Time // when one that was last failed
+	nears      int       // watched touches under way: those nearest to death that began as a try, or after one had failed
+	nearFailed time.Time // when one of these last failed; zero: one has landed since, or the store has recovered
 }
 
 const (
@@ -77,17 +77,20 @@ func (t *Touches) calm() {
 }
 
 // goesToAnother reports whether what begins now is not the touch nearest to death. A try is of the kind of the last
-// one if that landed, else of the other.
-func (p *pressure) goesToAnother(try bool) bool {
-	if try {
+// one if that landed, else of the other. While the touches nearest to death seem to be of a shard that hangs or refuses
+// them, and others are late, a share of the workers shows whether the next ones are too.
+func (p *pressure) goesToAnother(try bool, share int) bool {
+	switch {
+	case try:
 		return p.another == p.tried.IsZero()
+	case p.nearRefused():
+		return p.Late && p.another && p.nears >= share
 	}
-	return p.Late && p.another && p.nearHangs()
+	return p.Late && p.another && p.nears > 1
 }
 
-// nearHangs reports whether touches nearest to death seem to be of a shard that hangs or refuses them: tries of them
-// begin at a distance, and mostly end before the next one.
-func (p *pressure) nearHangs() bool { return p.nears > 1 || time.Since(p.nearFailed) < mostNear }
+// nearRefused reports whether the last touch nearest to death that was watched failed, a short time ago.
+func (p *pressure) nearRefused() bool { return time.Since(p.nearFailed) < mostNear }
 
 // nearEnded notes how a try of the touch nearest to death ended.
 func (p *pressure) nearEnded(landed bool) {

@@ -159,7 +159,7 @@ func (t *Touches) dispatch() {
 		stuck := !t.limits.hasWorker()
 		try := full || stuck || t.pressure.Failing
 		n, rest := t.ready.first(), time.Duration(0)
-		another := t.pressure.goesToAnother(try)
+		another := t.pressure.goesToAnother(try, t.limits.share())
 		var dead *touch
 		if n != nil && n.passed {
 			n, dead = nil, n
@@ -226,9 +226,10 @@ func (t *Touches) dispatch() {
 			continue
 		}
 		if n.try = try; try {
-			if t.pressure.tried, t.pressure.another = time.Now(), another; !another {
-				n.near, t.pressure.nears = true, t.pressure.nears+1
-			}
+			t.pressure.tried, t.pressure.another = time.Now(), another
+		}
+		if !another && (try || t.pressure.nearRefused()) {
+			n.near, t.pressure.nears = true, t.pressure.nears+1
 		}
 		t.start(n)
 	}
