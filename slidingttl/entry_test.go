@@ -3,6 +3,7 @@ package slidingttl_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/fakestore"
 )
 
 // entryStore runs f on a store of ten minutes idle and an hour in all, in
@@ -255,6 +257,143 @@ func TestTouchEntryOfAForeignRecord(t *testing.T) {
 	})
 }
 
+// TouchEntry goes by what the store remembers of the record that was read, and returns that, unless another value has its
+// place, which by PolicyOf has rules of its own.
+func TestTouchEntryOfARememberedRecord(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s, other := open(t, d, session, &slidingttl.Options[int]{Budget: 1000}), open(t, under, session, nil)
+		e, err := s.InsertEntry(t.Context(), "k", 1)
+		must(t, err)
+		time.Sleep(20 * time.Minute)
+		read(t, s, "k")
+		now, err := s.Peek(t.Context(), "k")
+		must(t, err)
+		d.counts()
+		got, err := s.TouchEntry(t.Context(), "k", e)
+		if calls := d.counts(); err != nil || got != now || now == e || len(calls) > 0 {
+			t.Errorf("%+v, %v with the calls %v; want %+v with none", got, err, calls, now)
+		}
+		time.Sleep(10 * time.Minute)
+		must(t, other.Delete(t.Context(), "k"))
+		next, err := other.InsertEntry(t.Context(), "k", 2)
+		must(t, err)
+		time.Sleep(time.Until(now.ExpiresAt.Time()) + time.Millisecond)
+		if stored(t, under, "k") != next {
+			t.Fatal("the next record is not as it was inserted")
+		}
+		if got, err := s.TouchEntry(t.Context(), "k", e); err != nil || got != e || stored(t, under, "k") != next {
+			t.Errorf("%+v, %v; stored is %+v, want %+v untouched", got, err, stored(t, under, "k"), next)
+		}
+	})
+}
+
+func TestTouchEntryOfAnotherValue(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, session, &slidingttl.Options[int]{PolicyOf: func(v int) slidingttl.Policy {
+			p := session
+			p.IdleGrace = time.Duration(v) * time.Minute
+			return p
+		}})
+		e, err := s.InsertEntry(t.Context(), "k", 1)
+		must(t, err)
+		_, err = s.Update(t.Context(), "k", func(int) (int, error) { return 60, nil })
+		must(t, err)
+		time.Sleep(30 * time.Second)
+		_, err = s.TouchEntry(t.Context(), "k", e)
+		must(t, err)
+		if left := time.Until(stored(t, under, "k").ExpiresAt.Time()); left < 59*time.Minute {
+			t.Errorf("TouchEntry of the value before leaves %v", left)
+		}
+	})
+}
+
+// A record without created_at is another one if its version is.
+func TestTouchEntryOfAnotherForeignRecord(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		s := open(t, d, session, nil)
+		under.Plant("k", 1, driver.Life{})
+		e, err := s.Peek(t.Context(), "k")
+		must(t, err)
+		under.Plant("k", 2, driver.Life{})
+		next, err := s.Peek(t.Context(), "k")
+		must(t, err)
+		if got, err := s.TouchEntry(t.Context(), "k", e); err != nil || got != e || stored(t, under, "k") != next {
+			t.Errorf("%+v, %v; stored is %+v, want %+v untouched", got, err, stored(t, under, "k"), next)
+		}
+	})
+}
+
+// bumping returns the driver of a store whose touches change the version, as on Couchbase, if bumps is set.
+func bumping(bumps bool) *fakestore.Driver[int] {
+	records := map[string]*driver.Entry[int]{}
+	var version driver.Version
+	d := &fakestore.Driver[int]{Step: time.Millisecond, Has: []any{(*driver.Remover)(nil)}}
+	d.Handle = func(c *fakestore.Call[int]) {
+		if is, writes := c.Apply(records[c.Key], version+1, fakestore.Rules{Bumps: bumps}); writes {
+			if is == nil {
+				delete(records, c.Key)
+				return
+			}
+			version = max(version, is.Version)
+			records[c.Key] = is
+		}
+	}
+	return d
+}
+
+// TouchEntry of an entry that another process wrote, and that was found by other means, returns it as it is stored.
+func TestTouchEntryNewerThanTheMemo(t *testing.T) {
+	for name, bumps := range map[string]bool{"versions change": true, "versions stay": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d := bumping(bumps)
+				s, other := open(t, driver.Driver[int](d), session, nil), open(t, driver.Driver[int](d), session, nil)
+				must(t, s.Insert(t.Context(), "k", 1)) // s remembers it
+				time.Sleep(10 * time.Minute)
+				must(t, other.Upsert(t.Context(), "k", 2)) // another process writes
+				e, err := d.Get(t.Context(), "k")          // found by other means: a query of the application's own, see Store.Alive
+				must(t, err)
+				if ok, err := s.Alive("k", e); !ok || err != nil {
+					t.Fatal(ok, err)
+				}
+				time.Sleep(10 * time.Minute)
+				got, err := s.TouchEntry(t.Context(), "k", e) // due, and waited for
+				must(t, err)
+				if is := stored(t, driver.Driver[int](d), "k"); got.Meta != is.Meta {
+					t.Errorf("TouchEntry returns %+v, stored %+v", got.Meta, is.Meta)
+				}
+				if err := s.DeleteEntry(t.Context(), "k", got); err != nil {
+					t.Errorf("DeleteEntry of what TouchEntry returned: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// The entry that comes back has an earlier expiry than the one that was given.
+func TestTouchEntryKeepsTheLaterExpiry(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := bumping(false)
+		p := withSlack(session, 15*time.Minute)
+		s := open(t, driver.Driver[int](d), p, nil)
+		ahead := open(t, driver.Driver[int](d), p, &slidingttl.Options[int]{Now: func() time.Time { return time.Now().Add(time.Minute) }})
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(14*time.Minute + 2*time.Second)
+		_, err := ahead.Touch(t.Context(), "k")
+		must(t, err)
+		x, err := d.Get(t.Context(), "k")
+		must(t, err)
+		got, err := s.TouchEntry(t.Context(), "k", x)
+		must(t, err)
+		if got.ExpiresAt < x.ExpiresAt {
+			t.Errorf("given an expiry of %v, stored so, back comes one of %v", x.ExpiresAt, got.ExpiresAt)
+		}
+	})
+}
+
 // In a transaction an Update that loses a race is tried once more, for the driver reads with a lock.
 func TestUpdateInATransaction(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -281,6 +420,61 @@ func TestUpdateWithoutAFunction(t *testing.T) {
 		_, err := open(t, d, session, nil).Update(t.Context(), "a", nil)
 		if invalid, ok := errors.AsType[*slidingttl.InvalidError](err); !ok || invalid.Field != "f" || invalid.Rule == "" {
 			t.Errorf("%v", err)
+		}
+	})
+}
+
+// A read and touch in one that meets another process's value tells nothing of the value that others read before it.
+func TestEntryBesideAReadTouchOfAnotherValue(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		under := fakestore.New[int](time.Millisecond)
+		d := &fakestore.Driver[int]{Step: time.Millisecond, Has: []any{(*driver.ReadToucher[int])(nil)}}
+		var mu sync.Mutex
+		d.Handle = func(c *fakestore.Call[int]) {
+			there, back := time.Millisecond, time.Millisecond
+			switch c.Op {
+			case fakestore.ReadTouch:
+				there, back = 20*time.Millisecond, 10*time.Millisecond
+			case fakestore.Get: // its answer is slow
+				there, back = 5*time.Millisecond, 60*time.Millisecond
+			}
+			if c.Err = sleep(c.Ctx, there); c.Err != nil {
+				return
+			}
+			mu.Lock()
+			under.Do(c)
+			mu.Unlock()
+			if err := sleep(c.Ctx, back); err != nil {
+				c.Err = err
+			}
+		}
+		p := session
+		p.Promote = true
+		s, other := open(t, driver.Driver[int](d), p, nil), open(t, driver.Driver[int](under), p, nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(time.Minute)
+		var wg sync.WaitGroup
+		wg.Go(func() { read(t, s, "k") }) // reads and touches at 20 ms, in one trip
+		var e slidingttl.Entry[int]
+		wg.Go(func() {
+			time.Sleep(time.Millisecond)
+			var err error
+			e, err = s.Entry(t.Context(), "k") // reads 1, at 6 ms
+			must(t, err)
+		})
+		wg.Go(func() {
+			time.Sleep(10 * time.Millisecond)
+			must(t, other.Upsert(t.Context(), "k", 100)) // another process
+		})
+		wg.Wait()
+		is := stored(t, driver.Driver[int](under), "k")
+		if e.Version == is.Version && e.Value != is.Value {
+			t.Errorf("Entry returns %+v, stored with that version is %d", e, is.Value)
+		}
+		_, err := s.UpdateEntry(t.Context(), "k", e, func(v int) (int, error) { return v + 1, nil })
+		must(t, err)
+		if v := stored(t, driver.Driver[int](under), "k").Value; v != 101 {
+			t.Errorf("after an upsert of 100 and an increment: %d; the upsert is lost", v)
 		}
 	})
 }

@@ -37,7 +37,7 @@ func (s *Store[T]) readTouch(ctx context.Context, key string, r *readResult[T], 
 		if known != nil {
 			o.Was = *known
 		}
-		s.memo.Touched(key, o.Was, e.Meta, since)
+		s.memo.Touched(key, o.Was, e.Meta, since, o.Was.Version == e.Version) // else it may be of another value
 		o.Meta, o.Cap = e.Meta, rules.Cap(e.CreatedAt)
 		return o, true
 	})

@@ -465,3 +465,32 @@ func TestReadWaitsOnce(t *testing.T) {
 		}
 	})
 }
+
+// A stale read right after the store itself lowered the record puts no earlier expiry back into the memo.
+func TestStaleReadAfterLowering(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newLagging[int](time.Millisecond)
+		loose := slidingttl.Policy{IdleGrace: 40 * time.Minute, MaxLifetime: 100 * time.Hour}
+		tight := loose
+		tight.IdleGrace = 20 * time.Minute
+		s := open(t, driver.Driver[int](d), loose, &slidingttl.Options[int]{MaxSkew: time.Second})
+		must(t, s.Insert(t.Context(), "k", 1)) // dies at 40 min
+		must(t, s.SetPolicy(tight))
+		time.Sleep(10 * time.Minute)
+		d.catchUp(t, "k")
+		read(t, s, "k") // lowers it to 30 min
+		if at := stored(t, under, "k").ExpiresAt.Sub(driver.Floor(time.Now())); at > 21*time.Minute {
+			t.Fatalf("not lowered: %v", at)
+		}
+		time.Sleep(time.Second)
+		if _, err := s.Peek(t.Context(), "k"); err != nil { // stale by a second
+			t.Fatal(err)
+		}
+		delete(d.view, "k")
+		time.Sleep(10*time.Minute - time.Second) // at 20 min
+		must(t, s.Keep(t.Context(), "k"))        // promises 40 min
+		if left := time.Until(stored(t, under, "k").ExpiresAt.Time()); left < tight.IdleGrace-time.Second {
+			t.Errorf("Keep leaves %v, want %v", left, tight.IdleGrace)
+		}
+	})
+}

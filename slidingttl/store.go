@@ -142,6 +142,7 @@ func (s *Store[T]) SetPolicy(p Policy) error {
 		return err
 	}
 	s.rules.Store(s.rulesFor(p))
+	s.memo.ForgetAll() // other processes lower what was remembered under the policy before
 	return nil
 }
 

@@ -612,3 +612,52 @@ func TestTouchEntryReadBeforeATighterPolicy(t *testing.T) {
 		}
 	})
 }
+
+// One process lowers a record to the tighter policy of both. The other has read it under the policy before, and
+// forgets that.
+func TestRememberedBeforeATighterPolicy(t *testing.T) {
+	for name, access := range map[string]func(context.Context, *slidingttl.Store[int], slidingttl.Entry[int]) error{
+		"Keep": func(ctx context.Context, s *slidingttl.Store[int], _ slidingttl.Entry[int]) error {
+			return s.Keep(ctx, "k")
+		},
+		"TouchEntry of the other's entry": func(ctx context.Context, s *slidingttl.Store[int], e slidingttl.Entry[int]) error {
+			_, err := s.TouchEntry(ctx, "k", e)
+			return err
+		},
+		"Get": func(ctx context.Context, s *slidingttl.Store[int], e slidingttl.Entry[int]) error {
+			_, err := s.Get(ctx, "k")
+			return err
+		},
+		"Touch": func(ctx context.Context, s *slidingttl.Store[int], e slidingttl.Entry[int]) error {
+			_, err := s.Touch(ctx, "k")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				loose := slidingttl.Policy{IdleGrace: 5 * time.Minute, MaxLifetime: 100 * time.Hour}
+				tight := loose
+				tight.IdleGrace = 75 * time.Second
+				o := &slidingttl.Options[int]{MaxSkew: time.Second}
+				a, b := open(t, d, loose, o), open(t, d, loose, o)
+				must(t, b.Insert(t.Context(), "k", 1))
+				must(t, a.SetPolicy(tight)) // both at once, on the same clock, before any access
+				must(t, b.SetPolicy(tight))
+				time.Sleep(150 * time.Second)
+				read(t, a, "k") // lowers it to 76 s from now
+				time.Sleep(74500 * time.Millisecond)
+				e, err := a.Peek(t.Context(), "k")
+				must(t, err)
+				must(t, access(t.Context(), b, e))
+				if left := time.Until(stored(t, under, "k").ExpiresAt.Time()); left < tight.IdleGrace-2*time.Millisecond {
+					t.Errorf("%s leaves %v, want %v", name, left, tight.IdleGrace)
+				}
+				time.Sleep(5 * time.Second)
+				if _, err := a.Peek(t.Context(), "k"); err != nil {
+					t.Errorf("5 s after the access: %v", err)
+				}
+			})
+		})
+	}
+}

@@ -39,7 +39,8 @@ func (s *Store[T]) Keep(ctx context.Context, key string) error {
 //
 // It touches the record that was read as e, if that is due, and returns it as Entry would.
 // If the record died or was replaced since, it is not touched, and e is returned unchanged. With a Budget, an entry
-// whose expiry has passed costs a read, for which the call waits as for a touch.
+// whose expiry has passed costs a read, for which the call waits as for a touch. An entry that was read before SetPolicy
+// made the policy tighter may say more than is left since another process lowered its record: read it again.
 func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entry[T], error) {
 	r := readResult[T]{value: &e.Value, meta: e.Meta}
 	err := s.callKey(ctx, opTouch, key, func() (err error) {
@@ -54,12 +55,16 @@ func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entr
 	return r.entry(err)
 }
 
-// touchEntry touches entry's record, which may have been touched, or lowered, since it was read. By an unknown expiry a
-// touch has no place among those that wait for the Budget.
+// touchEntry touches entry's record, which may have been touched since it was read, or lowered: the earlier of its expiry
+// and the remembered one says whether that is due. By an unknown expiry a touch has no place among those that wait for
+// the Budget.
 func (s *Store[T]) touchEntry(ctx context.Context, key string, entry *readResult[T]) error {
 	r := readResult[T]{op: opTouch, meta: entry.meta, rules: entry.rules, since: s.memo.Clock(), exact: true}
 	created := r.meta.CreatedAt
-	if m := s.memo.Known(key); m != nil && m.CreatedAt == created && created != 0 && s.opts.PolicyOf == nil {
+	if created != 0 {
+		r.since = 0 // whatever touch has replaced what was read, its outcome is later
+	}
+	if m := s.memo.Known(key); m != nil && m.CreatedAt == created && m.ExpiresAt < r.meta.ExpiresAt && s.opts.PolicyOf == nil {
 		r.meta = *m
 	}
 	if s.opts.Budget > 0 && created != 0 && !r.rules.Alive(r.meta.Life, driver.Floor(s.clock.Now())) {
@@ -77,9 +82,9 @@ func (s *Store[T]) touchEntry(ctx context.Context, key string, entry *readResult
 		}
 	}
 	asked := r.meta
-	_, err := s.touchIfDue(ctx, key, &r)
-	if asked == entry.meta || r.meta.Version == entry.meta.Version {
-		entry.meta = r.meta
+	o, err := s.touchIfDue(ctx, key, &r)
+	if o.Meta != asked { // else entry may be the later one
+		entry.follow(&o)
 	}
 	return err
 }
@@ -104,10 +109,7 @@ func (s *Store[T]) touchIfDue(ctx context.Context, key string, r *readResult[T])
 	o := s.touches.TouchOrQueue(ctx, &a, late, urgent)
 	switch {
 	case o.Err == nil:
-		// Another writer may have replaced the value since.
-		if o.Replaced == r.meta || o.Meta.Version == r.meta.Version && o.Meta.CreatedAt == r.meta.CreatedAt {
-			r.meta = o.Meta
-		}
+		r.follow(&o)
 	case r.urgent:
 	case o.Err == touches.ErrGone:
 		return o, ErrNotFound
@@ -115,6 +117,13 @@ func (s *Store[T]) touchIfDue(ctx context.Context, key string, r *readResult[T])
 		return o, o.Err
 	}
 	return o, nil
+}
+
+// follow updates r by o, unless another writer may have replaced the value since.
+func (r *readResult[T]) follow(o *touches.Outcome) {
+	if o.Err == nil && (o.Replaced == r.meta || o.Meta.Version == r.meta.Version && o.Meta.CreatedAt == r.meta.CreatedAt) {
+		r.meta = o.Meta
+	}
 }
 
 // isPastCap reports whether a record of key with that created_at has reached its cap.

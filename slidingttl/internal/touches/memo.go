@@ -25,6 +25,7 @@ type remembered struct {
 	meta     driver.Meta
 	landed   uint64      // clock after the touch that wrote meta; zero: meta was read
 	replaced driver.Meta // the record that this touch replaced; zero: unknown
+	sure     bool        // it replaced just that
 	valid    atomic.Bool // its key was not forgotten while it was stored
 }
 
@@ -70,7 +71,7 @@ func (m *Memo) Clock() uint64 {
 	return m.clock.Load()
 }
 
-// Read remembers the result of a read that began at since, unless a later touch is known.
+// Read remembers the result of a read that began at since, unless a later state is known.
 func (m *Memo) Read(key string, meta *driver.Meta, since uint64) {
 	if m == nil {
 		return
@@ -79,7 +80,7 @@ func (m *Memo) Read(key string, meta *driver.Meta, since uint64) {
 	s := m.slot(h, key)
 	r := s.Load()
 	if r != nil && r.key == key {
-		if r.meta == *meta || r.landed > since {
+		if r.meta == *meta || r.landed > since || r.landed > 0 && r.replaced == *meta { // the last is a stale read
 			return
 		}
 		key = r.key
@@ -107,10 +108,10 @@ func (m *Memo) Wrote(key string, meta driver.Meta, since uint64) {
 	}
 }
 
-// Touched remembers that a touch, begun at since, wrote meta over replaced.
-func (m *Memo) Touched(key string, replaced, meta driver.Meta, since uint64) {
+// Touched remembers that a touch, begun at since, wrote meta over replaced, or, unless sure, over what came after that.
+func (m *Memo) Touched(key string, replaced, meta driver.Meta, since uint64, sure bool) {
 	if m != nil {
-		m.put(&remembered{key: key, meta: meta, landed: m.clock.Add(1), replaced: replaced}, since)
+		m.put(&remembered{key: key, meta: meta, landed: m.clock.Add(1), replaced: replaced, sure: sure}, since)
 	}
 }
 
@@ -138,6 +139,20 @@ func (m *Memo) Forget(key string) (was *driver.Meta) {
 		}
 	}
 	return was
+}
+
+// ForgetAll forgets all keys.
+func (m *Memo) ForgetAll() {
+	if m == nil {
+		return
+	}
+	now := m.clock.Add(1)
+	for i := range m.gone {
+		m.gone[i].at.Store(now)
+	}
+	for i := range m.slots {
+		m.slots[i].Store(nil)
+	}
 }
 
 // Deleting forgets key, and blocks remembering it until deleted is called, because reads meanwhile
@@ -181,5 +196,9 @@ func (m *Memo) landedSince(a *Access) Outcome {
 	if r == nil || r.landed <= a.Since {
 		return Outcome{result: none}
 	}
-	return Outcome{Was: r.replaced, Replaced: r.replaced, Meta: r.meta, Cap: a.Rules.Cap(r.meta.CreatedAt), result: Shared}
+	o := Outcome{Was: r.replaced, Meta: r.meta, Cap: a.Rules.Cap(r.meta.CreatedAt), result: Shared}
+	if r.sure {
+		o.Replaced = r.replaced
+	}
+	return o
 }

@@ -26,7 +26,7 @@ func TestMemoKeepsALandedTouch(t *testing.T) {
 	m := NewMemo(16)
 	m.Read("k", &was, m.Clock())
 	before := m.Clock()
-	m.Touched("k", was, is, before)
+	m.Touched("k", was, is, before, true)
 	after := m.Clock()
 	for _, c := range []struct {
 		text   string
@@ -44,7 +44,7 @@ func TestMemoKeepsALandedTouch(t *testing.T) {
 			t.Errorf("%s leaves %+v, of which a touch serves the accesses before it: %v", c.text, got, served(m, before))
 		}
 	}
-	m.Touched("k", was, is, before)
+	m.Touched("k", was, is, before, true)
 	if since := m.Clock(); served(m, since) {
 		t.Error("a touch serves a read that began after it")
 	}
@@ -55,7 +55,7 @@ func TestMemoOfOneSlot(t *testing.T) {
 	m := NewMemo(1)
 	a, b := meta(10), meta(20)
 	m.Read("a", &a, m.Clock())
-	m.Touched("b", a, b, m.Clock())
+	m.Touched("b", a, b, m.Clock(), true)
 	if m.Known("a") != nil || m.Known("b") == nil || *m.Known("b") != b {
 		t.Fatalf("%+v and %+v", m.Known("a"), m.Known("b"))
 	}

@@ -36,7 +36,7 @@ type touch struct {
 	waited    bool                                       // it has been in the queue
 	most      time.Duration                              // how long it may run
 	try       bool                                       // it began by Touches.tryWait
-	near      bool                                       // and was the one nearest to death
+	near      bool                                       // it was the one nearest to death, and is watched
 	probe     bool                                       // it tests a failing store for Close or Flush
 	late      bool                                       // it has run longer than reads wait
 	wakesAll  bool                                       // its landing ends all rests
@@ -340,7 +340,6 @@ func (t *Touches) end(n *touch, o Outcome) {
 		delete(t.keys, n.Key)
 	}
 	n.state, n.outcome = ended, o
-	close(n.done)
 	if o.result != none {
 		t.count(n.ctx, &n.Access, o, n.began)
 	}
@@ -348,6 +347,7 @@ func (t *Touches) end(n *touch, o Outcome) {
 	if broke && !o.again {
 		t.broke(&n.Access)
 	}
+	close(n.done) // the caller finds it counted
 	t.flushes = slices.DeleteFunc(t.flushes, func(f *flush) bool {
 		if n.number > f.last {
 			return false

@@ -84,7 +84,7 @@ func (t *Touches) write(ctx context.Context, a *Access, readFirst, waited bool) 
 			if o.Replaced, o.Meta = m, (driver.Meta{Life: life, Version: version}); m.CreatedAt == 0 && !a.Saved {
 				t.Tally.Add(tally.Adopted)
 			}
-			t.Memo.Touched(a.Key, o.Replaced, o.Meta, since)
+			t.Memo.Touched(a.Key, o.Replaced, o.Meta, since, true)
 			return o
 		}
 		conflict, ok := errors.AsType[*driver.ConflictError](err)
