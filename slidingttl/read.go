@@ -204,7 +204,8 @@ func (s *Store[T]) judge(ctx context.Context, key string, r *readResult[T], bega
 		_, now := s.clock.Bounds()
 		s.touches.Seen(r.meta.CreatedAt, now)
 		if !driver.MayUndo(ctx) {
-			s.memo.Read(key, &r.meta, r.since)
+			_, beyond := r.rules.Lowered(r.meta.Life, now)
+			s.memo.Read(key, &r.meta, r.since, !beyond) // another process may lower what is
 		}
 		s.stats.Add(tally.Hits)
 	case errors.Is(err, ErrNotFound):

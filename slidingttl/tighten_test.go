@@ -2,6 +2,7 @@ package slidingttl_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -656,6 +657,40 @@ func TestRememberedBeforeATighterPolicy(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				if _, err := a.Peek(t.Context(), "k"); err != nil {
 					t.Errorf("5 s after the access: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// An expiry that lay beyond the policy when this store read it vouches for nothing: another process may have lowered it.
+func TestKeepOfWhatLayBeyondThePolicy(t *testing.T) {
+	p := slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 1000 * time.Hour}
+	for name, reads := range map[string]func(ctx context.Context, s *slidingttl.Store[int]) error{
+		"Peek": func(ctx context.Context, s *slidingttl.Store[int]) error { _, err := s.Peek(ctx, "k"); return err },
+		"PeekMulti": func(ctx context.Context, s *slidingttl.Store[int]) error {
+			_, err := s.PeekMulti(ctx, []string{"k"})
+			return err
+		},
+		"Update": func(ctx context.Context, s *slidingttl.Store[int]) error {
+			_, err := s.Update(ctx, "k", func(int) (int, error) { return 0, errDown })
+			if errors.Is(err, errDown) {
+				return nil
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				s, other := open(t, d, p, nil), open(t, d, p, nil)
+				plant(under, "k", 90*time.Minute)
+				must(t, reads(t.Context(), s))
+				read(t, other, "k")
+				time.Sleep(29*time.Minute + 30*time.Second)
+				must(t, s.Keep(t.Context(), "k"))
+				if left := time.Until(stored(t, under, "k").ExpiresAt.Time()); left < p.IdleGrace-time.Second {
+					t.Errorf("Keep leaves %v, want %v", left, p.IdleGrace)
 				}
 			})
 		})

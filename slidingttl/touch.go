@@ -39,8 +39,11 @@ func (s *Store[T]) Keep(ctx context.Context, key string) error {
 //
 // It touches the record that was read as e, if that is due, and returns it as Entry would.
 // If the record died or was replaced since, it is not touched, and e is returned unchanged. With a Budget, an entry
-// whose expiry has passed costs a read, for which the call waits as for a touch. An entry that was read before SetPolicy
-// made the policy tighter may say more than is left since another process lowered its record: read it again.
+// whose expiry has passed costs a read, for which the call waits as for a touch.
+//
+// What other processes have done since e was read TouchEntry learns only where a touch is due, and not if this store
+// has touched the record since. An expiry that was beyond the policy when it was read, as after SetPolicy, may have been
+// lowered: read such an entry again.
 func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entry[T], error) {
 	r := readResult[T]{value: &e.Value, meta: e.Meta}
 	err := s.callKey(ctx, opTouch, key, func() (err error) {
@@ -138,7 +141,7 @@ func (s *Store[T]) isPastCap(key string, created driver.Instant) bool {
 // keep is Keep. created, unless zero, becomes the created_at of a record without one.
 func (s *Store[T]) keep(ctx context.Context, op, key string, created driver.Instant) error {
 	m := s.memo.Known(key)
-	if m != nil && s.opts.PolicyOf == nil && s.keeps(key, m) {
+	if m != nil && s.opts.PolicyOf == nil && s.memo.Lasts(key) && s.keeps(key, m) {
 		s.stats.Add(tally.Hits)
 		return nil
 	}

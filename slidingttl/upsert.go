@@ -143,10 +143,10 @@ func (w *rewrite[T]) ended(ctx context.Context, m driver.Meta, err error, since 
 		s.memo.Forget(w.key)
 		return m, err
 	}
-	s.memo.Wrote(w.key, m, since)
 	now, latest := s.clock.Bounds()
-	s.touches.Seen(m.CreatedAt, latest)
-	if _, beyond := w.rules.Lowered(m.Life, now); !beyond {
+	_, beyond := w.rules.Lowered(m.Life, now)
+	s.memo.Wrote(w.key, m, since, !beyond)
+	if s.touches.Seen(m.CreatedAt, latest); !beyond {
 		return m, nil
 	}
 	after := readResult[T]{op: opUpsert, meta: m, rules: w.rules, since: s.memo.Clock(), urgent: true}

@@ -26,6 +26,7 @@ type remembered struct {
 	landed   uint64      // clock after the touch that wrote meta; zero: meta was read
 	replaced driver.Meta // the record that this touch replaced; zero: unknown
 	sure     bool        // it replaced just that
+	lasts    bool        // no process lowers meta's expiry by this policy
 	valid    atomic.Bool // its key was not forgotten while it was stored
 }
 
@@ -63,6 +64,12 @@ func (m *Memo) goneOf(h uint64) *gone { return &m.gone[h>>16%uint64(len(m.gone))
 // after reports whether the answer to a call that began at since must be forgotten.
 func (g *gone) after(since uint64) bool { return g.at.Load() > since || g.deletes.Load() > 0 }
 
+// forget makes the answers to calls that began before at be forgotten.
+func (g *gone) forget(at uint64) {
+	for was := g.at.Load(); was < at && !g.at.CompareAndSwap(was, at); was = g.at.Load() {
+	}
+}
+
 // Clock returns the moment to remember before a read or write.
 func (m *Memo) Clock() uint64 {
 	if m == nil {
@@ -71,8 +78,9 @@ func (m *Memo) Clock() uint64 {
 	return m.clock.Load()
 }
 
-// Read remembers the result of a read that began at since, unless a later state is known.
-func (m *Memo) Read(key string, meta *driver.Meta, since uint64) {
+// Read remembers the result of a read that began at since, unless a later state is known. lasts says that
+// the policy lowers no such expiry.
+func (m *Memo) Read(key string, meta *driver.Meta, since uint64, lasts bool) {
 	if m == nil {
 		return
 	}
@@ -80,14 +88,14 @@ func (m *Memo) Read(key string, meta *driver.Meta, since uint64) {
 	s := m.slot(h, key)
 	r := s.Load()
 	if r != nil && r.key == key {
-		if r.meta == *meta || r.landed > since || r.landed > 0 && r.replaced == *meta { // the last is a stale read
+		if r.meta == *meta && (r.lasts || !lasts) || r.landed > since || r.landed > 0 && r.replaced == *meta { // the last is a stale read
 			return
 		}
 		key = r.key
 	} else {
 		key = strings.Clone(key) // it may be part of a long string
 	}
-	if n := (&remembered{key: key, meta: *meta}); s.CompareAndSwap(r, n) {
+	if n := (&remembered{key: key, meta: *meta, lasts: lasts}); s.CompareAndSwap(r, n) {
 		m.validate(s, n, h, since)
 	}
 }
@@ -101,17 +109,17 @@ func (m *Memo) validate(s *atomic.Pointer[remembered], r *remembered, h, since u
 	r.valid.Store(true) // if it is forgotten now, it is in s no more
 }
 
-// Wrote remembers the result of a write of the value that began at since.
-func (m *Memo) Wrote(key string, meta driver.Meta, since uint64) {
+// Wrote remembers the result of a write of the value that began at since. lasts is as in Read.
+func (m *Memo) Wrote(key string, meta driver.Meta, since uint64, lasts bool) {
 	if m != nil {
-		m.put(&remembered{key: key, meta: meta}, since)
+		m.put(&remembered{key: key, meta: meta, lasts: lasts}, since)
 	}
 }
 
 // Touched remembers that a touch, begun at since, wrote meta over replaced, or, unless sure, over what came after that.
 func (m *Memo) Touched(key string, replaced, meta driver.Meta, since uint64, sure bool) {
 	if m != nil {
-		m.put(&remembered{key: key, meta: meta, landed: m.clock.Add(1), replaced: replaced, sure: sure}, since)
+		m.put(&remembered{key: key, meta: meta, landed: m.clock.Add(1), replaced: replaced, sure: sure, lasts: true}, since)
 	}
 }
 
@@ -130,7 +138,7 @@ func (m *Memo) Forget(key string) (was *driver.Meta) {
 		return nil
 	}
 	h := m.hash(key)
-	m.goneOf(h).at.Store(m.clock.Add(1))
+	m.goneOf(h).forget(m.clock.Add(1))
 	first, second := m.both(h)
 	for _, s := range [...]*atomic.Pointer[remembered]{first, second} { // concurrent calls may have used both
 		if r := s.Load(); r != nil && r.key == key {
@@ -148,7 +156,7 @@ func (m *Memo) ForgetAll() {
 	}
 	now := m.clock.Add(1)
 	for i := range m.gone {
-		m.gone[i].at.Store(now)
+		m.gone[i].forget(now)
 	}
 	for i := range m.slots {
 		m.slots[i].Store(nil)
@@ -176,6 +184,12 @@ func (m *Memo) Known(key string) *driver.Meta {
 		return &r.meta
 	}
 	return nil
+}
+
+// Lasts reports whether key is remembered, and with an expiry that no process lowers by this policy.
+func (m *Memo) Lasts(key string) bool {
+	r := m.find(key)
+	return r != nil && r.lasts
 }
 
 func (m *Memo) find(key string) *remembered {

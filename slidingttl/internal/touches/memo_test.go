@@ -24,7 +24,7 @@ func TestMemoKeepsALandedTouch(t *testing.T) {
 		return m.landedSince(&Access{Key: "k", Rules: rules, Since: since}).result == Shared
 	}
 	m := NewMemo(16)
-	m.Read("k", &was, m.Clock())
+	m.Read("k", &was, m.Clock(), true)
 	before := m.Clock()
 	m.Touched("k", was, is, before, true)
 	after := m.Clock()
@@ -39,7 +39,7 @@ func TestMemoKeepsALandedTouch(t *testing.T) {
 		{"the touch's own record", is, after, is, true},
 		{"a later answer", later, after, later, false},
 	} {
-		m.Read("k", &c.read, c.since)
+		m.Read("k", &c.read, c.since, true)
 		if got := m.Known("k"); got == nil || *got != c.known || served(m, before) != c.served {
 			t.Errorf("%s leaves %+v, of which a touch serves the accesses before it: %v", c.text, got, served(m, before))
 		}
@@ -54,12 +54,12 @@ func TestMemoKeepsALandedTouch(t *testing.T) {
 func TestMemoOfOneSlot(t *testing.T) {
 	m := NewMemo(1)
 	a, b := meta(10), meta(20)
-	m.Read("a", &a, m.Clock())
+	m.Read("a", &a, m.Clock(), true)
 	m.Touched("b", a, b, m.Clock(), true)
 	if m.Known("a") != nil || m.Known("b") == nil || *m.Known("b") != b {
 		t.Fatalf("%+v and %+v", m.Known("a"), m.Known("b"))
 	}
-	m.Read("a", &a, 0) // the touch of b says nothing of a
+	m.Read("a", &a, 0, true) // the touch of b says nothing of a
 	if m.Known("b") != nil || m.Known("a") == nil || *m.Known("a") != a {
 		t.Errorf("%+v and %+v", m.Known("a"), m.Known("b"))
 	}
@@ -67,7 +67,7 @@ func TestMemoOfOneSlot(t *testing.T) {
 		t.Errorf("Forget of another key returns %+v and leaves %+v", got, m.Known("a"))
 	}
 	same := b
-	m.Read("b", &same, m.Clock())
+	m.Read("b", &same, m.Clock(), true)
 	if m.Known("a") != nil {
 		t.Error("a is known of b's slot")
 	}
@@ -78,7 +78,7 @@ func TestMemoKeepsNoCallersString(t *testing.T) {
 	m := NewMemo(16)
 	for expires := range driver.Instant(3) {
 		key, is := strings.Clone("key"), meta(10+expires)
-		if m.Read(key, &is, m.Clock()); *m.Known("key") != is || unsafe.StringData(m.find("key").key) == unsafe.StringData(key) {
+		if m.Read(key, &is, m.Clock(), true); *m.Known("key") != is || unsafe.StringData(m.find("key").key) == unsafe.StringData(key) {
 			t.Errorf("read %d: it remembers %+v by the caller's string", expires, m.Known("key"))
 		}
 	}
@@ -90,8 +90,8 @@ func TestMemoNeverKnowsWhatIsForgotten(t *testing.T) {
 	m := NewMemo(16)
 	is := meta(10)
 	for _, remember := range []func(since uint64){
-		func(since uint64) { m.Wrote("k", is, since) },
-		func(since uint64) { m.Read("k", &is, since) },
+		func(since uint64) { m.Wrote("k", is, since, true) },
+		func(since uint64) { m.Read("k", &is, since, true) },
 	} {
 		for range 10_000 {
 			since := m.Clock()
@@ -126,5 +126,14 @@ func TestMemoForgetsBothSlots(t *testing.T) {
 	m.Deleting(key)()
 	if known := m.Known(key); known != nil {
 		t.Errorf("%+v is known after its deletion", known)
+	}
+}
+
+// An answer that was forgotten stays so beside one that was forgotten earlier.
+func TestForgottenStaysForgotten(t *testing.T) {
+	var g gone
+	g.forget(7)
+	if g.forget(3); !g.after(6) || g.after(7) {
+		t.Errorf("forgotten before %d, want 7", g.at.Load())
 	}
 }
