@@ -34,7 +34,7 @@ func anyTarget(t *testing.T, account *cosmostest.Account, name string, o Options
 		Now:   account.Now, Advance: account.Advance,
 		Open: func() (driver.Driver[anyvalue.Any], error) { return New[anyvalue.Any](f.container, &f.opts) },
 		Image: func(v anyvalue.Any) (image anyvalue.Any, err error) {
-			body, err := json.Marshal(v)
+			body, err := json.Marshal(&v)
 			if err != nil {
 				return image, err
 			}

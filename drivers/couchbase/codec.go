@@ -8,6 +8,7 @@ import (
 	"github.com/couchbase/gocb/v2"
 	"github.com/couchbase/gocbcore/v10"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -35,10 +36,19 @@ func (c codec) encode(v any) (document, error) {
 	if err != nil {
 		return document{}, err
 	}
-	if !c.flags && null {
-		return document{[]byte("null"), jsonFlags}, nil
+	given := v
+	switch c.Transcoder.(type) {
+	case *gocb.JSONTranscoder, *gocb.LegacyTranscoder:
+		if null {
+			return document{[]byte("null"), jsonFlags}, nil
+		}
+		given = kit.Addressable(v)
+	case *gocb.RawJSONTranscoder, *gocb.RawStringTranscoder, *gocb.RawBinaryTranscoder:
+		if null {
+			return document{}, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T of nil", v), Rule: fmt.Sprintf("must be one that %T encodes", c.Transcoder)}
+		}
 	}
-	body, flags, err := c.Encode(v)
+	body, flags, err := c.Encode(given)
 	if err != nil {
 		return document{}, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: fmt.Sprintf("must be one that %T encodes", c.Transcoder), Err: err}
 	}
@@ -51,12 +61,12 @@ func (c codec) encode(v any) (document, error) {
 	return document{body, flags}, nil
 }
 
-// mostPointers is how many pointers to any the driver follows: gocb's JSON transcoder follows them for
+// mostPointers is how many pointers to any the driver follows: gocb's transcoders follow them for
 // ever.
 const mostPointers = 1000
 
-// storedRaw reports whether gocb's JSON transcoder may store v without a look at it, and whether v is a
-// nil pointer, over which the transcoder would panic.
+// storedRaw reports whether gocb's transcoders may store v without a look at it, and whether v is a nil
+// pointer, over which some of them would panic.
 func storedRaw(v any) (raw, null bool, err error) {
 	for range mostPointers {
 		switch p := v.(type) {
@@ -64,6 +74,10 @@ func storedRaw(v any) (raw, null bool, err error) {
 			return true, false, nil
 		case *json.RawMessage:
 			return true, p == nil, nil
+		case *[]byte:
+			return raw, p == nil, nil
+		case *string:
+			return raw, p == nil, nil
 		case *any:
 			if p == nil {
 				return true, true, nil

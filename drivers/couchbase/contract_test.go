@@ -16,6 +16,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/drivers/couchbase"
 	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
+	"github.com/slidingttl/slidingttl/internal/anyvalue"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/drivertest"
 )
@@ -51,7 +52,7 @@ func resent(name string) bool { return strings.HasPrefix(name, "resent/") }
 type prefixed struct{}
 
 func (prefixed) Encode(v any) ([]byte, uint32, error) {
-	b, err := json.Marshal(v)
+	b, err := json.Marshal(anyvalue.Addressed(v))
 	return append([]byte{0}, b...), jsonFlags, err
 }
 

@@ -2,11 +2,11 @@ package memory
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"strconv"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -17,7 +17,7 @@ func (d *Driver[T]) Raw(_ context.Context, key string) (driver.Raw, error) {
 	if err != nil {
 		return driver.Raw{}, err
 	}
-	b, err := json.Marshal(v)
+	b, err := kit.JSON{}.Encode(v)
 	if err != nil {
 		return driver.Raw{}, &driver.InvalidError{
 			Field: "value",

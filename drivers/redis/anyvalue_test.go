@@ -37,7 +37,7 @@ func TestAnyValue(t *testing.T) {
 				return d, err
 			},
 			Image: func(v anyvalue.Any) (image anyvalue.Any, err error) {
-				b, err := json.Marshal(v)
+				b, err := json.Marshal(&v)
 				if err == nil {
 					err = json.Unmarshal(b, &image)
 				}

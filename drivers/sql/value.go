@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -27,7 +28,7 @@ func (c *codec[T]) encode(v T) ([]any, error) {
 	case c.fields != nil:
 		return c.fields(&v), nil
 	}
-	text, err := json.Marshal(v)
+	text, err := kit.JSON{}.Encode(v)
 	if err != nil {
 		return nil, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: "must be one that encoding/json encodes", Err: unquoted{err}}
 	}

@@ -35,8 +35,19 @@ func (a *Any) Fill(decode func(into any) error) error {
 	return err
 }
 
-// MarshalJSON implements json.Marshaler.
-func (a Any) MarshalJSON() ([]byte, error) { return json.Marshal(a.V) }
+// MarshalJSON implements json.Marshaler. It is a method of the pointer, as that of big.Int is: what a driver
+// encodes by value has no method, and is not read back.
+func (a *Any) MarshalJSON() ([]byte, error) { return json.Marshal(Addressed(a.V)) }
+
+// Addressed returns a pointer to a copy of v, through which an encoder finds the methods of pointers in it.
+func Addressed(v any) any {
+	if v == nil {
+		return nil
+	}
+	p := reflect.New(reflect.TypeOf(v))
+	p.Elem().Set(reflect.ValueOf(v))
+	return p.Interface()
+}
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (a *Any) UnmarshalJSON(b []byte) error {

@@ -73,6 +73,7 @@ var (
 			return json.RawMessage(one(generator{Rand: r}, `null`, `[]`, ` {"a" : [1]} `, `"<&>"`, `1e2`))
 		}),
 		leaf(func(r *rand.Rand) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(r.IntN(256))}) }),
+		leaf(func(r *rand.Rand) big.Int { return *big.NewInt(r.Int64()) }),
 		leaf(func(r *rand.Rand) *big.Int { return new(big.Int).Exp(big.NewInt(7), big.NewInt(r.Int64N(40)), nil) }),
 	}
 )

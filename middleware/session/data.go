@@ -15,7 +15,7 @@ import (
 func checkData[T any]() error {
 	var v T
 	t := reflect.TypeFor[T]()
-	b, err := json.Marshal(v)
+	b, err := json.Marshal(&v)
 	if err == nil {
 		err = json.Unmarshal(b, &v)
 	}
@@ -69,12 +69,12 @@ func (m *Manager[T]) apply(was json.RawMessage, f func(*T) error) (T, json.RawMe
 			return zero, nil, err
 		}
 	}
-	encoded, err := json.Marshal(data)
+	encoded, err := json.Marshal(&data)
 	if err != nil {
 		return zero, nil, &dataError{"encode", err}
 	}
 	if len(was) == 0 {
-		was, _ = json.Marshal(zero) // which New has seen to encode
+		was, _ = json.Marshal(&zero) // which New has seen to encode
 	}
 	if bytes.Equal(encoded, was) {
 		return data, encoded, errUnchanged

@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/json"
 	"errors"
+	"math/big"
 	"testing"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -60,5 +61,19 @@ func TestDataThatCannotBeStored(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A session's data is encoded by its own methods, those of its pointer too.
+func TestDataByPointer(t *testing.T) {
+	type purse struct{ Total big.Int }
+	m := &Manager[purse]{opts: Options{MaxData: 1000}}
+	_, encoded, err := m.apply(nil, func(p *purse) error {
+		p.Total.SetInt64(17)
+		return nil
+	})
+	var got purse
+	if bad := decode(encoded, &got); err != nil || bad != nil || got.Total.Int64() != 17 {
+		t.Errorf("a total of 17 is written as %s, %v, and read as %v, %v", encoded, err, &got.Total, bad)
 	}
 }

@@ -1,0 +1,78 @@
+package couchbase_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/couchbase/gocb/v2"
+
+	"github.com/slidingttl/slidingttl/drivers/couchbase"
+	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// account has its encoding on the pointer, as big.Int and many decimals have.
+type account struct{ balance int }
+
+func (a *account) MarshalJSON() ([]byte, error) { return json.Marshal([]int{a.balance}) }
+
+func (a *account) UnmarshalJSON(b []byte) error {
+	var all [1]int
+	err := json.Unmarshal(b, &all)
+	a.balance = all[0]
+	return err
+}
+
+// A value is encoded by its own methods, those of its pointer too.
+func TestPointerMarshalers(t *testing.T) {
+	f := open(t)
+	policy := slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 2 * time.Hour}
+	for name, code := range map[string]gocb.Transcoder{"json": nil, "legacy": gocb.NewLegacyTranscoder()} {
+		o := &couchbase.Options{Transcoder: code}
+		accounts := newStore(t, f, newDriver[account](t, f, o), policy, nil)
+		ok(t, "Upsert", accounts.Upsert(t.Context(), name, account{17}))
+		if got, err := accounts.Get(t.Context(), name); err != nil || got.balance != 17 {
+			t.Errorf("%s: a balance of 17 is read as %d, %v", name, got.balance, err)
+		}
+		purses := newStore(t, f, newDriver[purse](t, f, o), policy, nil)
+		ok(t, "Upsert", purses.Upsert(t.Context(), name, purse{*big.NewInt(17)}))
+		if got, err := purses.Get(t.Context(), name); err != nil || got.Total.Int64() != 17 {
+			t.Errorf("%s: a total of 17 is read as %v, %v", name, &got.Total, err)
+		}
+	}
+}
+
+// A nil pointer is written as null where a document of JSON can be read, and else refused.
+func TestNilPointers(t *testing.T) {
+	testNilPointer[string](t)
+	testNilPointer[[]byte](t)
+	testNilPointer[json.RawMessage](t)
+	testNilPointer[any](t)
+	testNilPointer[purse](t)
+}
+
+func testNilPointer[E any](t *testing.T) {
+	f := open(t)
+	for name, code := range map[string]gocb.Transcoder{
+		"json": nil, "legacy": gocb.NewLegacyTranscoder(),
+		"raw JSON": gocb.NewRawJSONTranscoder(), "raw string": gocb.NewRawStringTranscoder(), "raw binary": gocb.NewRawBinaryTranscoder(),
+	} {
+		d := newDriver[*E](t, f, &couchbase.Options{Transcoder: code})
+		s := newStore(t, f, d, slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 2 * time.Hour}, nil)
+		err := s.Upsert(t.Context(), name, nil)
+		switch name {
+		case "json", "legacy":
+			got, bad := s.Get(t.Context(), name)
+			if err != nil || bad != nil || got != nil && any(*got) != nil {
+				t.Errorf("%s: a nil %T is written with %v, and read as %v, %v", name, got, err, got, bad)
+			}
+		default:
+			if !errors.Is(err, driver.ErrInvalid) {
+				t.Errorf("%s: a nil %T is written with %v; want an invalid value", name, (*E)(nil), err)
+			}
+		}
+	}
+}
