@@ -20,6 +20,7 @@ func (s *Stream) discover(ctx context.Context) error {
 	if !s.asked.IsZero() && time.Since(s.asked) < discoverEvery {
 		return nil
 	}
+	began := time.Now()
 	found := make(map[string]streams.Shard)
 	var from *string
 	for {
@@ -43,7 +44,7 @@ func (s *Stream) discover(ctx context.Context) error {
 			break
 		}
 	}
-	s.found, s.asked = found, time.Now()
+	s.found, s.asked, s.listed = found, time.Now(), began
 	// Drop the positions of trimmed shards that were read to their end.
 	for id, at := range s.place.Shards {
 		if _, listed := found[id]; !listed && at.Done {
@@ -77,6 +78,16 @@ func (s *Stream) turn() []string {
 	}
 	sort.Strings(ids) // shard ids begin with their time
 	return ids
+}
+
+// waiting reports whether a child of the shard is to be read after it.
+func (s *Stream) waiting(parent string) bool {
+	for id, shard := range s.found {
+		if p := shard.ParentShardId; p != nil && *p == parent && !s.place.Shards[id].Done {
+			return true
+		}
+	}
+	return false
 }
 
 // ended reports whether all shards were read to their ends.

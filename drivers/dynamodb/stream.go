@@ -132,6 +132,7 @@ type Stream struct {
 	place   *place
 	found   map[string]streams.Shard // by id
 	asked   time.Time                // when shards were last listed; zero: list them now
+	listed  time.Time                // when found was listed
 	iterate map[string]string        // iterators, by shard
 	closed  bool                     // the stream is disabled: no new shards
 	bytes   int64                    // limit on a round's values
@@ -221,13 +222,13 @@ func (s *Stream) report(err error) {
 // round reads new records of all due shards, buries the dead, and saves the position. It reports
 // whether there were new records.
 func (s *Stream) round(ctx context.Context) (news bool, err error) {
-	through := time.Now().UnixMilli()
 	if err := s.open(ctx); err != nil {
 		return false, err
 	}
 	if err := s.discover(ctx); err != nil {
 		return false, err
 	}
+	through := s.listed.UnixMilli() // a shard that is newer is not known
 	turn := s.turn()
 	reads := make([]reading, len(turn))
 	var held held
@@ -257,6 +258,9 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 			}
 		} else if held.full(&s.opts, s.bytes) {
 			through = min(through, s.through.Load()) // its shard may not have been read
+		}
+		if r.latest == 0 && s.waiting(r.shard) {
+			through = min(through, s.through.Load())
 		}
 	}
 	if len(dead) > 0 {

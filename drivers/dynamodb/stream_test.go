@@ -327,8 +327,9 @@ type river struct {
 type reach struct {
 	id, parent string
 	keys       []string
-	trimmed    int  // the number of trimmed records
-	closed     bool // it gets no more records
+	trimmed    int       // the number of trimmed records
+	closed     bool      // it gets no more records
+	at         time.Time // of its records; zero: base
 }
 
 func (r *river) call(op string) error {
@@ -425,6 +426,9 @@ func (r *river) GetRecords(_ context.Context, in *dynamodbstreams.GetRecordsInpu
 		key := s.keys[at]
 		r.read = append(r.read, key)
 		when := base.Time()
+		if !s.at.IsZero() {
+			when = s.at
+		}
 		out.Records = append(out.Records, streams.Record{
 			EventName:    streams.OperationTypeRemove,
 			UserIdentity: &streams.Identity{Type: aws.String("Service"), PrincipalId: aws.String("dynamodb.amazonaws.com")},
@@ -534,6 +538,92 @@ func TestStreamGoesOn(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Through is never past a record that is not buried, whatever fails, splits or ends, and does not stay behind.
+func TestStreamThrough(t *testing.T) {
+	failure := errors.New("failure")
+	for name, meanwhile := range map[string]func(r *river, g *graves, n int){
+		"a shard ends without more records": func(r *river, _ *graves, n int) {
+			if n == 3 {
+				r.shards[0].closed = true
+				r.shards = append(r.shards, &reach{id: "c", parent: "a", keys: numberedKeys("c", 2), at: time.Now()})
+			}
+		},
+		"it splits, and its halves too": func(r *river, _ *graves, n int) {
+			if n == 3 {
+				r.shards[0].closed = true
+				r.shards = append(r.shards, &reach{id: "c", parent: "a", at: time.Now(), closed: true})
+				r.shards = append(r.shards, &reach{id: "d", parent: "c", keys: numberedKeys("d", 2), at: time.Now()})
+			}
+		},
+		"a shard is not listed yet": func(r *river, _ *graves, n int) {
+			if n == 3 {
+				r.shards = append(r.shards, &reach{id: "c", keys: numberedKeys("c", 2), at: time.Now()})
+			}
+		},
+		"a parent is trimmed": func(r *river, _ *graves, n int) {
+			if n == 3 {
+				r.shards = append(r.shards[1:], &reach{id: "c", parent: "a", keys: numberedKeys("c", 2), at: time.Now()})
+			}
+		},
+		"burials fail": func(r *river, g *graves, n int) {
+			if n == 3 {
+				r.shards = append(r.shards, &reach{id: "c", keys: numberedKeys("c", 9), at: time.Now()})
+				g.fails = func() error { return failure }
+			}
+			if n == 30 {
+				g.fails = nil
+			}
+		},
+		"reads fail": func(r *river, _ *graves, n int) {
+			if n == 3 {
+				r.shards = append(r.shards, &reach{id: "c", keys: numberedKeys("c", 9), at: time.Now()})
+			}
+			if r.fails = nil; n > 3 && n < 30 {
+				r.fails = func(op string) error {
+					if r.calls[op]%2 == 0 {
+						return failure
+					}
+					return nil
+				}
+			}
+		},
+		"more than one round": func(r *river, _ *graves, n int) {
+			if n == 3 {
+				r.shards[0].closed = true
+				r.shards = append(r.shards, &reach{id: "c", parent: "a", keys: numberedKeys("c", 40), at: time.Now(), closed: true})
+				r.shards = append(r.shards, &reach{id: "d", parent: "c", keys: numberedKeys("d", 40), at: time.Now()})
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				r := &river{shards: []*reach{{id: "a", keys: numberedKeys("a", 2), at: began}, {id: "b", keys: numberedKeys("b", 2), at: began}}}
+				var g graves
+				o := g.options()
+				o.Batch = 4
+				s := r.flowing(t, o)
+				for n := range 60 {
+					time.Sleep(time.Second)
+					meanwhile(r, &g, n)
+					_, _ = s.round(t.Context())
+					through := s.Through()
+					for _, shard := range r.shards {
+						for _, key := range shard.keys {
+							if g.dead[key] == nil && through.After(shard.at) {
+								t.Fatalf("in round %d it is through to %v after the start; %s, of %v, is not buried", n, through.Sub(began), key, shard.at.Sub(began))
+							}
+						}
+					}
+				}
+				if behind := time.Since(s.Through()); behind > discoverEvery {
+					t.Errorf("in the end it is %v behind", behind)
+				}
+			})
+		})
+	}
 }
 
 // Records that were trimmed before they were read are reported as a gap, and reading continues.
