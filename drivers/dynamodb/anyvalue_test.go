@@ -27,8 +27,9 @@ var anyValues = 1000
 // anyItem is a value of any type, as attributevalue sees it.
 type anyItem struct{ anyvalue.Any }
 
-func (a anyItem) MarshalDynamoDBAttributeValue() (types.AttributeValue, error) {
-	return attributevalue.Marshal(a.V)
+// MarshalDynamoDBAttributeValue is a method of the pointer, as UnmarshalDynamoDBAttributeValue always is.
+func (a *anyItem) MarshalDynamoDBAttributeValue() (types.AttributeValue, error) {
+	return attributevalue.Marshal(anyvalue.Addressed(a.V))
 }
 
 func (a *anyItem) UnmarshalDynamoDBAttributeValue(av types.AttributeValue) error {
@@ -36,13 +37,22 @@ func (a *anyItem) UnmarshalDynamoDBAttributeValue(av types.AttributeValue) error
 }
 
 // anyTarget is a table with a layout.
-func anyTarget[T any](t *testing.T, clock *hands, name string, o Options, box func(any) T, key func(n uint64) string, shape anyvalue.Shape) anyvalue.Target[T] {
+func anyTarget[T any](t *testing.T, clock *hands, name string, o Options, box func(any) T, key func(n uint64) string, shape anyvalue.Shape, others ...func(*Options)) anyvalue.Target[T] {
 	tbl := open[T](t, &o)
+	layouts, opened := []Options{tbl.opts}, 0 // of the processes, in turn
+	for _, change := range others {
+		other := tbl.opts
+		change(&other)
+		layouts = append(layouts, other)
+	}
 	own := slicesOf(tbl.opts)
 	shape.Own = own
 	return anyvalue.Target[T]{
 		Name: name, Shape: shape, Box: box, Key: key, Now: clock.Now, Advance: clock.forward,
-		Open: func() (driver.Driver[T], error) { return New[T](tbl.client, tbl.Driver.table, &o) },
+		Open: func() (driver.Driver[T], error) {
+			opened++
+			return New[T](tbl.client, tbl.Driver.table, &layouts[opened%len(layouts)])
+		},
 		Image: func(v T) (image T, err error) {
 			item, err := tbl.encode(v)
 			if err != nil {
@@ -172,6 +182,8 @@ func TestAnyValue(t *testing.T) {
 		anyTarget(t, clock, "default", Options{}, box, nil, shape),
 		anyTarget(t, clock, "single table", configurations["single table"], box, nil, shape),
 		anyTarget(t, clock, "number", Options{PartitionKey: KeyAttribute{Name: "id", Type: types.ScalarAttributeTypeN}, CreatedAtFormat: UnixMilli, ConsistentRead: true}, box, nil, shape),
+		anyTarget(t, clock, "life table", *apartly(), box, nil, shape),
+		anyTarget(t, clock, "life table, and lives in values", *apartly(), box, nil, shape, inValue),
 	)
 }
 

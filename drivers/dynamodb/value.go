@@ -32,7 +32,7 @@ func (d *Driver[T]) encode(v T) (_ map[string]types.AttributeValue, err error) {
 	}()
 	raw, ok := any(v).(map[string]types.AttributeValue)
 	if !ok {
-		av, err := attributevalue.MarshalWithOptions(v, opts...)
+		av, err := attributevalue.MarshalWithOptions(kit.Addressable(v), opts...)
 		if err != nil {
 			return nil, invalid("must be one that attributevalue encodes", unquoted{err})
 		}
@@ -140,6 +140,9 @@ func (d *Driver[T]) checkValue() (triesKeys bool, err error) {
 	beside := number("1") // without Retain it is not written
 	if o.Retain > 0 {
 		beside = retained(0, kit.NumberSeconds)
+	}
+	if o.LifeTable != "" {
+		beside = apartMap(latest, latest, 1)
 	}
 	for _, a := range []struct {
 		option, name string

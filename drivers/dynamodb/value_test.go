@@ -124,6 +124,8 @@ func TestReservedAttributes(t *testing.T) {
 	refused("a Number for a key", "id", err)
 	_, err = New[map[string]int](client, "t", nil)
 	refused("a map that holds no Strings", "pk", err)
+	_, err = New[map[string]string](client, "t", apartly())
+	refused("a map of strings, which holds no Map", "slidingttl_expiry", err)
 	_, err = New[struct {
 		CreatedAt int64 `json:"created_at"`
 	}](client, "t", &Options{
@@ -142,6 +144,7 @@ func TestReservedAttributes(t *testing.T) {
 		"fields that can hold it":    func() error { _, err := New[everything](client, "t", nil); return err }(),
 		"a map":                      func() error { _, err := New[map[string]any](client, "t", nil); return err }(),
 		"a map of strings":           func() error { _, err := New[map[string]string](client, "t", nil); return err }(),
+		"a map, and a life table":    func() error { _, err := New[map[string]any](client, "t", apartly()); return err }(),
 		"a type that decodes itself": func() error { _, err := New[picky](client, "t", nil); return err }(),
 	} {
 		if err != nil {
