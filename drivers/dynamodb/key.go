@@ -2,6 +2,7 @@ package dynamodb
 
 import (
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"unicode/utf8"
 
@@ -65,6 +66,19 @@ func (d *core) primaryKey(key string) (primaryKey, error) {
 	}
 	k.sort = o.SortKey.Of(key)
 	return k, o.SortKey.check(k.sort, maxSortKey)
+}
+
+// keyAmong is primaryKey of one key of a call for many. A panic in a caller's function is that key's error.
+func (d *core) keyAmong(key string) (k primaryKey, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &driver.InvalidError{
+				Field: "key", Value: "one on which a function panics", Rule: "must be one that the functions of Options take",
+				Err: &driver.PanicError{Value: v, Stack: debug.Stack(), Count: 1},
+			}
+		}
+	}()
+	return d.primaryKey(key)
 }
 
 // check checks that DynamoDB takes value. Its error does not quote value.

@@ -88,7 +88,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	var bad driver.KeyErrors
 	var all []primaryKey
 	for i, key := range driver.Distinct(keys) {
-		k, err := d.primaryKey(key)
+		k, err := d.keyAmong(key)
 		if _, again := place[k]; err == nil && again {
 			err = &driver.InvalidError{Field: "key", Value: "computed", Rule: "must map to an item of its own: two keys of the call map to one item"}
 		}
