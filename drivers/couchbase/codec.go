@@ -42,7 +42,7 @@ func (c codec) encode(v any) (document, error) {
 		if null {
 			return document{[]byte("null"), jsonFlags}, nil
 		}
-		given = kit.Addressable(v)
+		given = kit.ForJSON(v)
 	case *gocb.RawJSONTranscoder, *gocb.RawStringTranscoder, *gocb.RawBinaryTranscoder:
 		if null {
 			return document{}, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T of nil", v), Rule: fmt.Sprintf("must be one that %T encodes", c.Transcoder)}

@@ -1,6 +1,7 @@
 package couchbase
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -134,7 +135,7 @@ func (d *Driver[T]) prepare(key string, v T) (document, error) {
 	doc, err := d.codec.encode(v)
 	if err == nil && d.codec.flags && d.unread(v) {
 		var read T
-		if err := d.codec.decode(doc, &read); err != nil {
+		if err := d.codec.decode(document{bytes.Clone(doc.body), doc.flags}, &read); err != nil {
 			return document{}, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: fmt.Sprintf("must be one that %T decodes into a %v", d.codec.Transcoder, reflect.TypeFor[T]()), Err: err}
 		}
 	}

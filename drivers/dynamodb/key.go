@@ -74,7 +74,7 @@ func (d *core) keyAmong(key string) (k primaryKey, err error) {
 		if v := recover(); v != nil {
 			err = &driver.InvalidError{
 				Field: "key", Value: "one on which a function panics", Rule: "must be one that the functions of Options take",
-				Err: &driver.PanicError{Value: v, Stack: debug.Stack(), Count: 1},
+				Err: unquoted{&driver.PanicError{Value: v, Stack: debug.Stack(), Count: 1}},
 			}
 		}
 	}()

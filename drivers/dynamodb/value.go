@@ -16,6 +16,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
+// ownMethods are those by which values of attributevalue encode and decode themselves.
+var ownMethods = kit.Methods{Encode: "MarshalDynamoDBAttributeValue", Decode: "UnmarshalDynamoDBAttributeValue"}
+
 // encode encodes v into a map that the caller may modify. A map of attributes is stored unchanged.
 func (d *Driver[T]) encode(v T) (_ map[string]types.AttributeValue, err error) {
 	var opts []func(*attributevalue.EncoderOptions)
@@ -32,7 +35,7 @@ func (d *Driver[T]) encode(v T) (_ map[string]types.AttributeValue, err error) {
 	}()
 	raw, ok := any(v).(map[string]types.AttributeValue)
 	if !ok {
-		av, err := attributevalue.MarshalWithOptions(kit.Addressable(v), opts...)
+		av, err := attributevalue.MarshalWithOptions(kit.Addressable(v, ownMethods), opts...)
 		if err != nil {
 			return nil, invalid("must be one that attributevalue encodes", unquoted{err})
 		}

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"encoding/json"
 	"math/big"
 	"testing"
 )
@@ -8,7 +9,13 @@ import (
 // word has its encoding on the pointer.
 type word string
 
-func (w *word) MarshalText() ([]byte, error) { return []byte("my " + *w), nil }
+func (w *word) MarshalText() ([]byte, error)    { return []byte("my " + *w), nil }
+func (w *word) UnmarshalText(text []byte) error { *w = word(text[3:]); return nil }
+
+// view can be encoded only, without its Secret.
+type view struct{ Name, Secret string }
+
+func (v *view) MarshalJSON() ([]byte, error) { return json.Marshal(v.Name) }
 
 // A value is encoded by its own methods, those of its pointer too.
 func TestJSONByPointer(t *testing.T) {
@@ -27,6 +34,13 @@ func TestJSONByPointer(t *testing.T) {
 		{(*purse)(nil), "null"},
 		{(*big.Int)(nil), "null"},
 		{nil, "null"},
+		{view{"n", "s"}, `{"Name":"n","Secret":"s"}`},
+		{struct{ view }{view{"n", "s"}}, `{"Name":"n","Secret":"s"}`},
+		{struct {
+			V view
+			N big.Int
+		}{V: view{"n", "s"}}, `{"V":{"Name":"n","Secret":"s"},"N":{}}`},
+		{&view{"n", "s"}, `"n"`},
 		{"text", `"text"`},
 		{map[string]int{"a": 1}, `{"a":1}`},
 	} {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
@@ -15,7 +16,7 @@ import (
 func checkData[T any]() error {
 	var v T
 	t := reflect.TypeFor[T]()
-	b, err := json.Marshal(&v)
+	b, err := kit.JSON{}.Encode(v)
 	if err == nil {
 		err = json.Unmarshal(b, &v)
 	}
@@ -69,12 +70,12 @@ func (m *Manager[T]) apply(was json.RawMessage, f func(*T) error) (T, json.RawMe
 			return zero, nil, err
 		}
 	}
-	encoded, err := json.Marshal(&data)
+	encoded, err := kit.JSON{}.Encode(data)
 	if err != nil {
 		return zero, nil, &dataError{"encode", err}
 	}
 	if len(was) == 0 {
-		was, _ = json.Marshal(&zero) // which New has seen to encode
+		was, _ = kit.JSON{}.Encode(zero) // which New has seen to encode
 	}
 	if bytes.Equal(encoded, was) {
 		return data, encoded, errUnchanged
