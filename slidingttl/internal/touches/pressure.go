@@ -80,13 +80,10 @@ func (t *Touches) calm() {
 // one if that landed, else of the other. While the touches nearest to death seem to be of a shard that hangs or refuses
 // them, and others are late, a share of the workers shows whether the next ones are too.
 func (p *pressure) goesToAnother(try bool, share int) bool {
-	switch {
-	case try:
+	if try {
 		return p.another == p.tried.IsZero()
-	case p.nearRefused():
-		return p.Late && p.another && p.nears >= share
 	}
-	return p.Late && p.another && p.nears > 1
+	return p.Late && p.another && p.nears > share
 }
 
 // nearRefused reports whether the last touch nearest to death that was watched failed, a short time ago.
