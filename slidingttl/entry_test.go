@@ -314,10 +314,10 @@ func TestTouchEntryOfAnotherForeignRecord(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
 		s := open(t, d, session, nil)
-		under.Plant("k", 1, driver.Life{})
+		under.Plant("k", 1, driver.Life{ExpiresAt: instant(time.Now().Add(20 * time.Minute))})
 		e, err := s.Peek(t.Context(), "k")
 		must(t, err)
-		under.Plant("k", 2, driver.Life{})
+		under.Plant("k", 2, driver.Life{ExpiresAt: instant(time.Now().Add(10 * time.Minute))})
 		next, err := s.Peek(t.Context(), "k")
 		must(t, err)
 		if got, err := s.TouchEntry(t.Context(), "k", e); err != nil || got != e || stored(t, under, "k") != next {

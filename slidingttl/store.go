@@ -128,8 +128,8 @@ func (s *Store[T]) Policy() Policy { return s.rules.Load().Policy }
 // SetPolicy gives the store another policy, at once and for all calls that follow.
 //
 // Records get it on their next access: an expiry beyond the new policy is lowered to it, and a
-// longer life is written by the next touch. SetPolicy is refused if Options.PolicyOf or PolicyFor
-// is set.
+// longer life is written by the next touch. The store forgets the keys that it remembers, so that the
+// next Keep of each reads. SetPolicy is refused if Options.PolicyOf or PolicyFor is set.
 //
 // While some processes have the new policy and others the old one, the tighter one may shorten what
 // the looser one promised: a looser policy counts once every process has it. One process lowers the

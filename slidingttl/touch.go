@@ -66,9 +66,9 @@ func (s *Store[T]) touchEntry(ctx context.Context, key string, entry *readResult
 	created := r.meta.CreatedAt
 	if created != 0 {
 		r.since = 0 // whatever touch has replaced what was read, its outcome is later
-	}
-	if m := s.memo.Known(key); m != nil && m.CreatedAt == created && m.ExpiresAt < r.meta.ExpiresAt && s.opts.PolicyOf == nil {
-		r.meta = *m
+		if m := s.memo.Known(key); m != nil && m.CreatedAt == created && m.ExpiresAt < r.meta.ExpiresAt && s.opts.PolicyOf == nil {
+			r.meta = *m
+		}
 	}
 	if s.opts.Budget > 0 && created != 0 && !r.rules.Alive(r.meta.Life, driver.Floor(s.clock.Now())) {
 		within, cancel := context.WithTimeout(ctx, s.opts.TouchWait)
