@@ -59,7 +59,7 @@ var rules = []rule{
 	{pkg: "internal/spec/check", own: []string{"slidingttl", "slidingttl/driver", "internal/spec"}},
 	{pkg: "internal/golden", own: []string{"slidingttl", "slidingttl/driver", "slidingttl/drivertest"}},
 
-	{pkg: "drivers/memory", own: []string{"slidingttl/driver", "internal/hook"}, tests: []string{"slidingttl/...", "internal/spec/..."}, bare: true},
+	{pkg: "drivers/memory", own: []string{"slidingttl/driver", "internal/hook", "internal/kit"}, tests: []string{"slidingttl/...", "internal/spec/..."}, bare: true},
 	{pkg: "drivers/*/*test"},
 	{pkg: "drivers/redis/goredis", own: []string{"slidingttl/driver", "drivers/redis"}, tests: []string{"slidingttl/...", "drivers/redis/..."}},
 	{pkg: "drivers/sql/pgxsql", own: []string{"slidingttl/driver", "drivers/sql"}, tests: []string{"slidingttl/...", "drivers/sql/..."}},
@@ -69,6 +69,7 @@ var rules = []rule{
 	{pkg: "middleware/grpc", own: []string{"slidingttl", "middleware/session"}, tests: []string{"slidingttl/driver", "drivers/memory"}},
 	{pkg: "middleware/gorillastore", own: []string{"slidingttl", "slidingttl/driver", "middleware/session"}, tests: []string{"drivers/memory"}},
 	{pkg: "middleware/touch", own: []string{"slidingttl", "internal/hook"}, tests: []string{"slidingttl/driver", "drivers/memory"}},
+	{pkg: "middleware/session", own: []string{"slidingttl", "slidingttl/driver", "drivers/memory", "internal/kit"}},
 	{pkg: "middleware/...", own: []string{"slidingttl", "slidingttl/driver", "drivers/memory"}},
 	{pkg: "internal/metrics", own: []string{"slidingttl", "slidingttl/driver"}},
 	{pkg: "telemetry/...", own: []string{"slidingttl", "slidingttl/driver", "internal/metrics"}, tests: []string{"slidingttl/...", "drivers/...", "telemetry/..."}},
