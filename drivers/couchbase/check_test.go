@@ -109,22 +109,37 @@ func TestCheckFindsSkew(t *testing.T) {
 func TestCheckWithoutWallTime(t *testing.T) {
 	for _, c := range []struct {
 		wrote, now time.Duration // from this process's clock
-		want       string
+		behind     bool
 	}{
-		{0, -time.Hour, "the server's clock cannot be read"},
-		{time.Hour, 0, "the server's clock cannot be read"},
-		{-time.Minute, -time.Hour, "server's clock is -1m0."},
+		{wrote: time.Minute, now: -time.Hour}, // ahead, also when all is written
+		{wrote: time.Hour},
+		{wrote: -time.Minute, now: -time.Hour, behind: true},
 	} {
 		f := open(t)
 		d := newDriver[profile](t, f, &couchbase.Options{ProbeKey: "check-probe"})
-		f.SetTime(time.Now().Add(c.wrote))
+		wrote := time.Now().Add(c.wrote)
+		f.SetTime(wrote)
 		for n := range 1000 { // so that each vBucket has one
 			_, err := f.c.Upsert(fmt.Sprint("k", n), 1, nil)
 			ok(t, "Upsert", err)
 		}
 		f.SetTime(time.Now().Add(c.now))
-		if err := d.Check(t.Context(), 2*day); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("written at %v, now %v: %v; want: %s", c.wrote, c.now, err, c.want)
+		least := time.Since(wrote) - time.Millisecond
+		err := d.Check(t.Context(), 2*day)
+		most := time.Since(wrote)
+		if !c.behind {
+			if err == nil || !strings.Contains(err.Error(), "the server's clock cannot be read") {
+				t.Errorf("written at %v, now %v: %v; want: the server's clock cannot be read", c.wrote, c.now, err)
+			}
+			continue
+		}
+		invalid, _ := errors.AsType[*driver.InvalidError](err)
+		if invalid == nil {
+			t.Fatalf("written at %v, now %v: %v", c.wrote, c.now, err)
+		}
+		ahead, _, _ := strings.Cut(invalid.Value, " ")
+		if skew, err := time.ParseDuration(ahead); err != nil || -skew < least || -skew > most {
+			t.Errorf("written at %v, now %v: the clock is %s; want %v to %v behind", c.wrote, c.now, invalid.Value, least, most)
 		}
 	}
 }
