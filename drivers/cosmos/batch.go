@@ -107,7 +107,7 @@ func recovered(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &driver.InvalidError{Field: "record", Value: "one on which a function panics", Rule: "must be one that the functions of Options and of its type take",
-				Err: &driver.PanicError{Value: v, Stack: debug.Stack(), Count: 1}}
+				Err: unquoted{&driver.PanicError{Value: v, Stack: debug.Stack(), Count: 1}}}
 		}
 	}()
 	return f()

@@ -97,18 +97,23 @@ func (p *fragile) UnmarshalJSON(b []byte) error {
 
 // A key or record on which a caller's function panics is one failed key of a GetMulti.
 func TestGetMultiBesidePanics(t *testing.T) {
-	f := open[fragile](t, &Options{ID: func(key string) string { return key[:2] + key[2:] }})
+	f := open[fragile](t, &Options{ID: func(key string) string {
+		if key == "s3cret" {
+			panic("no UUID: " + key)
+		}
+		return key
+	}})
 	for i, key := range []string{"k0", "k1", "k2"} {
 		f.mustInsert(t, key, fragile{12 + i}, lasting(time.Hour), base)
 	}
 	for _, queries := range []string{"answered", "refused"} {
-		found, err := f.GetMulti(t.Context(), []string{"k0", "k", "k1", "k2"})
+		found, err := f.GetMulti(t.Context(), []string{"k0", "s3cret", "k1", "k2"})
 		failed, _ := err.(driver.KeyErrors)
 		if len(found) != 2 || len(failed) != 2 || failed[0].Index != 1 || failed[1].Index != 2 {
 			t.Errorf("with queries %s: found %v, %v; want an error of keys 1 and 2", queries, found, err)
 		}
-		if _, ok := errors.AsType[*driver.PanicError](err); !ok {
-			t.Errorf("with queries %s: the panic is not told: %s", queries, fmt.Sprint(err))
+		if _, ok := errors.AsType[*driver.PanicError](err); !ok || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("with queries %s: the panic is not told, or with its key: %s", queries, fmt.Sprint(err))
 		}
 		f.inject(t, cosmostest.Fault{Ops: []cosmostest.Op{cosmostest.OpQuery}, Status: http.StatusServiceUnavailable, Count: 1000})
 	}

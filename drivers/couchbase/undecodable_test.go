@@ -1,6 +1,7 @@
 package couchbase_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,4 +68,37 @@ func TestUndecodable(t *testing.T) {
 	written(t, f, text, word, true)
 	written(t, f, raw, bytes, true)
 	written(t, f, raw, word, true)
+}
+
+// masked is a Transcoder that masks (a stand-in for a cipher) and, as cipher.AEAD.Open(b[:0], ...) does, unmasks in place.
+type masked struct{}
+
+func (masked) Encode(v any) ([]byte, uint32, error) {
+	b, err := json.Marshal(v)
+	for i := range b {
+		b[i] ^= 0x5a
+	}
+	return b, 0x03000000, err
+}
+
+func (masked) Decode(b []byte, _ uint32, into any) error {
+	for i := range b {
+		b[i] ^= 0x5a
+	}
+	return json.Unmarshal(b, into)
+}
+
+// What a Transcoder decodes to try it is not what is sent.
+func TestDecodeInPlace(t *testing.T) {
+	f := open(t)
+	s := newStore(t, f, newDriver[any](t, f, &couchbase.Options{Transcoder: masked{}}), policy, nil)
+	ok(t, "Upsert", s.Upsert(t.Context(), "k", "a secret text"))
+	if got, err := s.Get(t.Context(), "k"); err != nil || got != "a secret text" {
+		t.Errorf("any: read as %v, %v", got, err)
+	}
+	raw := newStore(t, f, newDriver[json.RawMessage](t, f, &couchbase.Options{Transcoder: masked{}}), policy, nil)
+	ok(t, "Upsert", raw.Upsert(t.Context(), "r", json.RawMessage(`{"a":1}`)))
+	if got, err := raw.Get(t.Context(), "r"); err != nil || !bytes.Equal(got, []byte(`{"a":1}`)) {
+		t.Errorf("raw: read as %q, %v", got, err)
+	}
 }
