@@ -326,3 +326,115 @@ func TestFailedOnceBehindRefusedAdoptions(t *testing.T) {
 		_ = s.Close(t.Context())
 	})
 }
+
+// The store refuses touches for five minutes, in which thousands of records die, or are deleted, that were read
+// meanwhile. Then it is healthy again. The tries that find none do not keep back those that have half a minute left.
+func TestDeadDoNotHoldTheBreakerOpen(t *testing.T) {
+	for _, c := range []struct {
+		trip   time.Duration // each way
+		dead   int
+		budget float64
+		gone   bool // deleted, and not yet dead by what was read
+	}{
+		{trip: 100 * time.Millisecond, dead: 2000, gone: true},
+		{trip: 25 * time.Millisecond, dead: 20000},
+		{trip: 100 * time.Millisecond, dead: 2000},
+		{trip: 100 * time.Millisecond, dead: 2000, budget: 100},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				d.trip = c.trip
+				var down atomic.Bool
+				d.before = func(_ context.Context, op, _ string) error {
+					if op == "touch" && down.Load() {
+						return errDown
+					}
+					return nil
+				}
+				p := slidingttl.Policy{IdleGrace: 20 * time.Minute, MaxLifetime: 100 * time.Hour}
+				s, err := slidingttl.New(d, p, &slidingttl.Options[int]{Budget: c.budget})
+				must(t, err)
+				readAll := func(kind string, n int, left time.Duration) {
+					for i := range n {
+						plant(under, fmt.Sprint(kind, i), left)
+						go func() { _, _ = s.Get(t.Context(), fmt.Sprint(kind, i)) }()
+					}
+					time.Sleep(10 * time.Second)
+				}
+				down.Store(true)
+				left := 4 * time.Minute
+				if c.gone {
+					left = 329500 * time.Millisecond // the others die at 5 min 30 s
+				}
+				readAll("dead ", c.dead, left)
+				for i := range c.dead {
+					if c.gone {
+						must(t, under.Delete(t.Context(), fmt.Sprint("dead ", i)))
+					}
+				}
+				readAll("ok ", 100, 5*time.Minute+20*time.Second) // 30 s after the outage
+				time.Sleep(280 * time.Second)
+				down.Store(false)
+				before := s.Stats()
+				time.Sleep(29 * time.Second)
+				st, died := s.Stats(), 0
+				time.Sleep(2 * time.Second)
+				for i := range 100 {
+					if _, err := s.Peek(t.Context(), fmt.Sprint("ok ", i)); err != nil {
+						died++
+					}
+				}
+				if died > 0 || st.BreakerOpen {
+					t.Errorf("%d of 100 died, 29 s after the outage: breaker open %v, %d touched, %d failed, %d shed since it ended",
+						died, st.BreakerOpen, st.Touched-before.Touched, st.TouchFails-before.TouchFails, st.Shed-before.Shed)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_ = s.Close(ctx)
+				time.Sleep(time.Minute)
+			})
+		})
+	}
+}
+
+// Nothing fails, and each trip takes a little more than half of TouchTimeout. What has waited reads its record first, and
+// has as long for the touch.
+func TestStoreOfHalfTheTimeoutLosesNothing(t *testing.T) {
+	for _, c := range []struct {
+		trip, timeout time.Duration // trip: each way
+	}{
+		{1300 * time.Millisecond, 0},
+		{400 * time.Millisecond, time.Second},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				d.trip = c.trip
+				p := slidingttl.Policy{IdleGrace: 20 * time.Minute, MaxLifetime: 100 * time.Hour}
+				s, err := slidingttl.New(d, p, &slidingttl.Options[int]{TouchTimeout: c.timeout})
+				must(t, err)
+				const n = 1000
+				for i := range n {
+					plant(under, fmt.Sprint(i), 2*time.Minute)
+					go func() { _, _ = s.Get(t.Context(), fmt.Sprint(i)) }()
+					time.Sleep(5 * time.Millisecond)
+				}
+				time.Sleep(2 * time.Minute)
+				died := 0
+				for i := range n {
+					if !stored(t, under, fmt.Sprint(i)).Alive(instant(time.Now())) {
+						died++
+					}
+				}
+				if st := s.Stats(); died > 0 || st.TouchFails > 0 {
+					t.Errorf("%d of %d died: touched %d, failed %d, breaker open %v", died, n, st.Touched, st.TouchFails, st.BreakerOpen)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_ = s.Close(ctx)
+				time.Sleep(time.Minute)
+			})
+		})
+	}
+}

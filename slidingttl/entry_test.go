@@ -478,3 +478,108 @@ func TestEntryBesideAReadTouchOfAnotherValue(t *testing.T) {
 		}
 	})
 }
+
+// Rows without a version (SQL, DynamoDB: that of another program's record is zero): the touch that a Get waits with for
+// its Budget is lost, with the TouchEntry of the row that was there before.
+func TestTouchEntryTakesAnothersTouch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		recs := map[string]*driver.Entry[int]{}
+		d := &fakestore.Driver[int]{Step: time.Millisecond}
+		d.Handle = func(c *fakestore.Call[int]) {
+			if is, writes := c.Apply(recs[c.Key], 77, fakestore.Rules{}); writes {
+				recs[c.Key] = is
+			}
+		}
+		put := func(key string, v int, left time.Duration) {
+			recs[key] = &driver.Entry[int]{Value: v, Meta: driver.Meta{Life: driver.Life{ExpiresAt: instant(time.Now().Add(left))}}}
+		}
+		s := open(t, driver.Driver[int](d), slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}, &slidingttl.Options[int]{Budget: 0.1})
+		put("other", 0, 10*time.Minute)
+		put("k", 1, 20*time.Minute)
+		e, err := s.Peek(t.Context(), "k")
+		must(t, err)
+		put("k", 2, 10*time.Minute) // another row
+		read(t, s, "other")         // takes the budget
+		if v, err := s.Get(t.Context(), "k"); err != nil || v != 2 {
+			t.Fatal(v, err)
+		}
+		if n := s.Stats().Pending; n != 1 {
+			t.Fatalf("%d wait", n)
+		}
+		_, err = s.TouchEntry(t.Context(), "k", e)
+		must(t, err)
+		time.Sleep(9 * time.Minute)
+		st := s.Stats()
+		if left := time.Until(recs["k"].ExpiresAt.Time()); left < 50*time.Minute {
+			t.Errorf("9 min after the access %v are left; failed %d, lost %d", left, st.TouchFails, st.TouchLost)
+		}
+		time.Sleep(2 * time.Minute)
+		if _, err := s.Get(t.Context(), "k"); err != nil {
+			t.Errorf("11 min after the access: %v", err)
+		}
+	})
+}
+
+// On a store whose server decides (SQL, Redis): a Get reads and touches the next record of a key while TouchEntry waits
+// behind it with an entry of the one before. It leaves the next one alone.
+func TestTouchEntryBehindAReadTouch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var rec *driver.Entry[int]
+		var next driver.Version
+		slow := time.Duration(0)
+		type write struct {
+			op  string
+			was driver.Meta
+			is  driver.Meta
+		}
+		var writes []write
+		d := &fakestore.Driver[int]{Step: time.Millisecond, Has: []any{(*driver.ReadToucher[int])(nil), (*driver.Overwriter[int])(nil)}}
+		d.Handle = func(c *fakestore.Call[int]) {
+			mu.Lock()
+			next++
+			was := rec
+			is, w := c.Apply(rec, next, fakestore.Rules{})
+			if w {
+				if was != nil {
+					writes = append(writes, write{c.Op, was.Meta, is.Meta})
+				}
+				rec = is
+			}
+			mu.Unlock()
+			if c.Op == fakestore.ReadTouch {
+				time.Sleep(slow)
+			}
+		}
+		s := open(t, driver.Driver[int](d), slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 24 * time.Hour}, nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		e, err := s.Peek(t.Context(), "k")
+		must(t, err)
+		time.Sleep(time.Minute)
+		// Another process deletes it, and inserts another.
+		now := instant(time.Now())
+		rec = &driver.Entry[int]{Value: 2, Meta: driver.Meta{Life: driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, Version: 1000}}
+		time.Sleep(time.Minute)
+		slow = 50 * time.Millisecond
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if v, err := s.Get(context.Background(), "k"); err != nil || v != 2 {
+				t.Error(v, err)
+			}
+		})
+		synctest.Wait()
+		time.Sleep(20 * time.Millisecond)
+		got, err := s.TouchEntry(t.Context(), "k", e)
+		must(t, err)
+		wg.Wait()
+		synctest.Wait()
+		if got != e {
+			t.Errorf("TouchEntry returns %+v, want %+v", got, e)
+		}
+		for _, w := range writes {
+			if w.op == fakestore.Touch {
+				t.Errorf("TouchEntry of %+v touches %+v: %+v", e.Meta, w.was, w.is)
+			}
+		}
+	})
+}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -229,6 +231,41 @@ func TestFlushBesideClose(t *testing.T) {
 		}
 		if err := <-flushed; err == nil {
 			t.Error("Flush says that all is done")
+		}
+	})
+}
+
+// Flush says how many touches are left.
+func TestFlushCountsWhatIsLeft(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		down := true
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op != "touch" {
+				return nil
+			}
+			if err := sleep(ctx, time.Second); err != nil {
+				return err
+			}
+			if down {
+				return errors.New("down")
+			}
+			return nil
+		}
+		s := open(t, d, session, &slidingttl.Options[int]{Touches: slidingttl.Background})
+		plant(under, "k", 10*time.Minute)
+		read(t, s, "k") // its touch begins
+		synctest.Wait()
+		read(t, s, "k") // waits for it
+		err := s.Flush(t.Context())
+		n := s.Stats().Pending
+		if err == nil || n != 1 || !strings.Contains(err.Error(), "1 touches left") {
+			t.Errorf("%v, but %d wait", err, n)
+		}
+		down = false
+		must(t, s.Flush(t.Context()))
+		if st := s.Stats(); st.Touched != 1 {
+			t.Errorf("%+v", st)
 		}
 	})
 }

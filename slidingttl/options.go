@@ -60,11 +60,11 @@ type Options[T any] struct {
 	// Touch, and a Strict store, wait to the end.
 	TouchWait time.Duration
 
-	// TouchTimeout bounds one touch, which has a context of its own. One that gets no answer holds
-	// back its key's next one for so long, so it must lie well below the idle grace. While the store
-	// fails touches, or as many run as may, one more is tried each eighth of it, or at once after one that
-	// was made. A try takes a minute at most, so eight run at a time; if the driver ignores that, more do, and
-	// the next ones come more rarely, up to 30 s apart. Zero: 5 s.
+	// TouchTimeout bounds one touch, which has a context of its own, and before it the read of a record whose
+	// touch has waited. One that gets no answer holds back its key's next one for so long, so it must lie well
+	// below the idle grace. While the store fails touches, or as many run as may, one more is tried each eighth of
+	// it, or at once after one that was made. A try takes a minute at most, so eight run at a time; if the driver
+	// ignores that, more do, and the next ones come more rarely, up to 30 s apart. Zero: 5 s.
 	TouchTimeout time.Duration
 
 	// Strict makes a read fail when its touch failed; GetMulti returns the value beside the key's error.

@@ -204,8 +204,7 @@ func (s *Store[T]) judge(ctx context.Context, key string, r *readResult[T], bega
 		_, now := s.clock.Bounds()
 		s.touches.Seen(r.meta.CreatedAt, now)
 		if !driver.MayUndo(ctx) {
-			_, beyond := r.rules.Lowered(r.meta.Life, now)
-			s.memo.Read(key, &r.meta, r.since, !beyond) // another process may lower what is
+			s.memo.Read(key, &r.meta, r.since, began, r.rules)
 		}
 		s.stats.Add(tally.Hits)
 	case errors.Is(err, ErrNotFound):

@@ -34,10 +34,10 @@ func (s *Store[T]) readTouch(ctx context.Context, key string, r *readResult[T], 
 		if touchErr != nil || !touched {
 			return o, false
 		}
-		if known != nil {
+		if known != nil && known.CreatedAt == e.CreatedAt { // else another record has replaced it
 			o.Was = *known
 		}
-		s.memo.Touched(key, o.Was, e.Meta, since, o.Was.Version == e.Version) // else it may be of another value
+		s.memo.Touched(key, o.Was, e.Meta, since, driver.Floor(began), o.Was.Version == e.Version) // else it may be of another value
 		o.Meta, o.Cap = e.Meta, rules.Cap(e.CreatedAt)
 		return o, true
 	})

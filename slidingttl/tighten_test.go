@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -690,6 +691,141 @@ func TestKeepOfWhatLayBeyondThePolicy(t *testing.T) {
 				time.Sleep(29*time.Minute + 30*time.Second)
 				must(t, s.Keep(t.Context(), "k"))
 				if left := time.Until(stored(t, under, "k").ExpiresAt.Time()); left < p.IdleGrace-time.Second {
+					t.Errorf("Keep leaves %v, want %v", left, p.IdleGrace)
+				}
+			})
+		})
+	}
+}
+
+// Both processes' PolicyFor begins to return a tighter policy, at once and on the same clock. One lowers the record, of
+// which the other remembers what it wrote under the policy before.
+func TestRememberedBeforePolicyForIsTighter(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		loose := slidingttl.Policy{IdleGrace: 5 * time.Minute, MaxLifetime: 100 * time.Hour}
+		tight := loose
+		tight.IdleGrace = 75 * time.Second
+		var p atomic.Pointer[slidingttl.Policy]
+		p.Store(&loose)
+		o := &slidingttl.Options[int]{MaxSkew: time.Second, PolicyFor: func(string) slidingttl.Policy { return *p.Load() }}
+		a, b := open(t, d, loose, o), open(t, d, loose, o)
+		must(t, b.Insert(t.Context(), "k", 1))
+		p.Store(&tight)
+		time.Sleep(150 * time.Second)
+		read(t, a, "k") // lowers it to 76 s from now
+		time.Sleep(75 * time.Second)
+		must(t, b.Keep(t.Context(), "k"))
+		if left := time.Until(stored(t, under, "k").ExpiresAt.Time()); left < tight.IdleGrace-2*time.Millisecond {
+			t.Errorf("Keep leaves %v, want %v", left, tight.IdleGrace)
+		}
+		time.Sleep(5 * time.Second)
+		if _, err := a.Peek(t.Context(), "k"); err != nil {
+			t.Errorf("5 s after the access: %v", err)
+		}
+	})
+}
+
+// Two processes of the same (tighter) policy, whose clocks are 50 s apart, within MaxSkew (1 min). Both lower the
+// record; then the one ahead Keeps it.
+func TestKeepAfterTwoLowered(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		p := slidingttl.Policy{IdleGrace: 5 * time.Minute, MaxLifetime: 1000 * time.Hour}
+		behind := 50 * time.Second
+		a := open(t, d, p, nil)
+		b := open(t, d, p, &slidingttl.Options[int]{Now: func() time.Time { return time.Now().Add(-behind) }})
+		plant(under, "k", time.Hour) // by the looser policy before
+		time.Sleep(2 * time.Minute)
+		read(t, a, "k") // lowers it to now + 6 min
+		read(t, b, "k") // lowers it to its now + 6 min: now + 5 min 10 s
+		time.Sleep(59 * time.Second)
+		at := time.Now()
+		must(t, a.Keep(t.Context(), "k")) // promises 5 min
+		if left := stored(t, under, "k").ExpiresAt.Time().Sub(at); left < p.IdleGrace {
+			t.Errorf("Keep leaves %v, want %v", left, p.IdleGrace)
+		}
+		time.Sleep(p.IdleGrace - time.Since(at) - time.Second)
+		if _, err := a.Get(t.Context(), "k"); err != nil {
+			t.Errorf("1 s before the deadline of Keep, by the same process: %v", err)
+		}
+	})
+}
+
+// The same, where the one ahead has only read what is not yet beyond the policy by its clock.
+func TestKeepOfWhatIsBeyondForOneBehind(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		p := slidingttl.Policy{IdleGrace: 5 * time.Minute, MaxLifetime: 1000 * time.Hour}
+		behind := 50 * time.Second
+		a := open(t, d, p, nil)
+		b := open(t, d, p, &slidingttl.Options[int]{Now: func() time.Time { return time.Now().Add(-behind) }})
+		plant(under, "k", 6*time.Minute)
+		read(t, a, "k")
+		read(t, b, "k")
+		time.Sleep(59 * time.Second)
+		at := time.Now()
+		must(t, a.Keep(t.Context(), "k"))
+		if left := stored(t, under, "k").ExpiresAt.Time().Sub(at); left < p.IdleGrace {
+			t.Errorf("Keep leaves %v, want %v", left, p.IdleGrace)
+		}
+	})
+}
+
+// SetPolicy makes the policy tighter while the first Insert of a process learns the server's time. What that Insert writes
+// by the policy before is remembered, although SetPolicy forgets what was remembered under it.
+func TestInsertedWhileThePolicyBecameTighter(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		loose := slidingttl.Policy{IdleGrace: 5 * time.Minute, MaxLifetime: 100 * time.Hour}
+		tight := loose
+		tight.IdleGrace = 75 * time.Second
+		o := &slidingttl.Options[int]{MaxSkew: time.Second}
+		release := make(chan bool)
+		a, b := open(t, d, loose, o), open(t, learning{d, func() { <-release }}, loose, o)
+		var wg sync.WaitGroup
+		wg.Go(func() { must(t, b.Insert(t.Context(), "k", 1)) })
+		synctest.Wait()
+		must(t, a.SetPolicy(tight))
+		must(t, b.SetPolicy(tight))
+		close(release)
+		wg.Wait()
+		time.Sleep(150 * time.Second)
+		read(t, a, "k") // lowers it to 76 s from now
+		time.Sleep(75 * time.Second)
+		must(t, b.Keep(t.Context(), "k"))
+		if left := time.Until(stored(t, under, "k").ExpiresAt.Time()); left < tight.IdleGrace-2*time.Millisecond {
+			t.Errorf("Keep leaves %v, want %v", left, tight.IdleGrace)
+		}
+	})
+}
+
+// The answer of a call takes 3 s, in which another process lowers what it shows. By then that lies no longer beyond the
+// policy.
+func TestKeepOfWhatLayBeyondAsItWasRead(t *testing.T) {
+	for name, call := range map[string]func(context.Context, *slidingttl.Store[int]) error{
+		"Peek":   func(ctx context.Context, s *slidingttl.Store[int]) error { _, err := s.Peek(ctx, "k"); return err },
+		"Upsert": func(ctx context.Context, s *slidingttl.Store[int]) error { return s.Upsert(ctx, "k", 2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				p := slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: 1000 * time.Hour}
+				o := &slidingttl.Options[int]{MaxSkew: time.Second}
+				s, other := open(t, d, p, o), open(t, over(under), p, o)
+				plant(under, "k", 63*time.Second)
+				d.after = func(op, _ string) {
+					if op == "get" || op == "replace" {
+						time.Sleep(3 * time.Second)
+					}
+				}
+				var wg sync.WaitGroup
+				wg.Go(func() { must(t, call(t.Context(), s)) })
+				synctest.Wait()
+				read(t, other, "k") // lowers it to 61 s
+				wg.Wait()
+				must(t, s.Keep(t.Context(), "k"))
+				if left := time.Until(stored(t, under, "k").ExpiresAt.Time()); left < p.IdleGrace {
 					t.Errorf("Keep leaves %v, want %v", left, p.IdleGrace)
 				}
 			})

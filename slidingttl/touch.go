@@ -140,8 +140,8 @@ func (s *Store[T]) isPastCap(key string, created driver.Instant) bool {
 
 // keep is Keep. created, unless zero, becomes the created_at of a record without one.
 func (s *Store[T]) keep(ctx context.Context, op, key string, created driver.Instant) error {
-	m := s.memo.Known(key)
-	if m != nil && s.opts.PolicyOf == nil && s.memo.Lasts(key) && s.keeps(key, m) {
+	m, stored := s.memo.KnownAt(key)
+	if m != nil && s.opts.PolicyOf == nil && s.keeps(key, m, stored) {
 		s.stats.Add(tally.Hits)
 		return nil
 	}
@@ -169,15 +169,14 @@ func (s *Store[T]) keep(ctx context.Context, op, key string, created driver.Inst
 	return nil
 }
 
-// keeps reports whether key's remembered record keeps the promise of an access now.
-func (s *Store[T]) keeps(key string, m *driver.Meta) bool {
+// keeps reports whether key's record, remembered as m since it was stored, keeps the promise of an access now.
+func (s *Store[T]) keeps(key string, m *driver.Meta, stored driver.Instant) bool {
 	r, err := s.rulesOf(key, nil)
 	at := driver.Ceil(s.clock.Now())
 	if err != nil || !r.Alive(m.Life, at) {
 		return false
 	}
-	_, beyond := r.Lowered(m.Life, at)
-	return !beyond && !r.Due(m.Life, s.touches.DueFrom(r, key, m.Life, at))
+	return r.Lasts(m.Life, min(stored, at)) && !r.Due(m.Life, s.touches.DueFrom(r, key, m.Life, at))
 }
 
 // touchKeyAttempts bounds the touches of one call whose record was replaced.

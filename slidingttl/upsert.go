@@ -109,10 +109,11 @@ type rewrite[T any] struct {
 	known  *driver.Meta
 	claim  driver.Instant // to lower known's expiry; zero: none
 	lowers bool           // so the last plan does
+	began  driver.Instant
 }
 
 func (s *Store[T]) rewrite(key string, r *rules.Rules, known *driver.Meta, now time.Time) rewrite[T] {
-	return rewrite[T]{s: s, key: key, rules: r, known: known, claim: s.touches.Lower(r, key, known, driver.Ceil(now))}
+	return rewrite[T]{s: s, key: key, rules: r, known: known, began: driver.Floor(now), claim: s.touches.Lower(r, key, known, driver.Ceil(now))}
 }
 
 // meets begins a plan over found, nil for none.
@@ -145,7 +146,7 @@ func (w *rewrite[T]) ended(ctx context.Context, m driver.Meta, err error, since 
 	}
 	now, latest := s.clock.Bounds()
 	_, beyond := w.rules.Lowered(m.Life, now)
-	s.memo.Wrote(w.key, m, since, !beyond)
+	s.memo.Wrote(w.key, m, since, w.began)
 	if s.touches.Seen(m.CreatedAt, latest); !beyond {
 		return m, nil
 	}

@@ -191,6 +191,13 @@ func (r *Rules) Lowered(l driver.Life, now driver.Instant) (driver.Life, bool) {
 	return r.life(l.CreatedAt, r.expiry(l.CreatedAt, now).Plus(r.skew)), true
 }
 
+// Lasts reports whether no process under r has lowered l's expiry since it was stored at at, by a clock that may be
+// ahead of others.
+func (r *Rules) Lasts(l driver.Life, at driver.Instant) bool {
+	_, beyond := r.Lowered(l, at-r.skew)
+	return !beyond
+}
+
 // Window is how long an expiry that was lowered is not lowered again.
 func (r *Rules) Window() driver.Instant { return r.stored / 8 }
 

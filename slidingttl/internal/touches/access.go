@@ -129,7 +129,10 @@ func (o *Outcome) serves(a *Access) bool {
 }
 
 // sameLife reports whether a and b are of one life. Of records without created_at only the version
-// tells.
+// tells, and without that the expiry.
 func sameLife(a, b driver.Meta) bool {
-	return a.CreatedAt == b.CreatedAt && (a.CreatedAt != 0 || a.Version == b.Version)
+	if a.CreatedAt != 0 || b.CreatedAt != 0 {
+		return a.CreatedAt == b.CreatedAt
+	}
+	return a.Version == b.Version && (a.Version != 0 || a == b)
 }

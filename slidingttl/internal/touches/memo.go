@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
 )
 
 // Memo remembers the last known Meta of some keys. A nil Memo remembers nothing.
@@ -23,11 +24,11 @@ type Memo struct {
 type remembered struct {
 	key      string
 	meta     driver.Meta
-	landed   uint64      // clock after the touch that wrote meta; zero: meta was read
-	replaced driver.Meta // the record that this touch replaced; zero: unknown
-	sure     bool        // it replaced just that
-	lasts    bool        // no process lowers meta's expiry by this policy
-	valid    atomic.Bool // its key was not forgotten while it was stored
+	landed   uint64         // clock after the touch that wrote meta; zero: meta was read
+	replaced driver.Meta    // the record that this touch replaced; zero: unknown
+	sure     bool           // it replaced just that
+	at       driver.Instant // when meta was stored, at the latest known
+	valid    atomic.Bool    // its key was not forgotten while it was stored
 }
 
 // gone says which answers about keys of one hash must not be remembered.
@@ -78,9 +79,9 @@ func (m *Memo) Clock() uint64 {
 	return m.clock.Load()
 }
 
-// Read remembers the result of a read that began at since, unless a later state is known. lasts says that
-// the policy lowers no such expiry.
-func (m *Memo) Read(key string, meta *driver.Meta, since uint64, lasts bool) {
+// Read remembers the result of a read that began at since, and at at by the clock, unless a later state is
+// known. rules are the record's.
+func (m *Memo) Read(key string, meta *driver.Meta, since uint64, at driver.Instant, rules *rules.Rules) {
 	if m == nil {
 		return
 	}
@@ -88,14 +89,14 @@ func (m *Memo) Read(key string, meta *driver.Meta, since uint64, lasts bool) {
 	s := m.slot(h, key)
 	r := s.Load()
 	if r != nil && r.key == key {
-		if r.meta == *meta && (r.lasts || !lasts) || r.landed > since || r.landed > 0 && r.replaced == *meta { // the last is a stale read
+		if r.meta == *meta && (rules.Lasts(r.meta.Life, r.at) || !rules.Lasts(r.meta.Life, at)) || r.landed > since || r.landed > 0 && r.replaced == *meta { // the last is a stale read
 			return
 		}
 		key = r.key
 	} else {
 		key = strings.Clone(key) // it may be part of a long string
 	}
-	if n := (&remembered{key: key, meta: *meta, lasts: lasts}); s.CompareAndSwap(r, n) {
+	if n := (&remembered{key: key, meta: *meta, at: at}); s.CompareAndSwap(r, n) {
 		m.validate(s, n, h, since)
 	}
 }
@@ -109,17 +110,18 @@ func (m *Memo) validate(s *atomic.Pointer[remembered], r *remembered, h, since u
 	r.valid.Store(true) // if it is forgotten now, it is in s no more
 }
 
-// Wrote remembers the result of a write of the value that began at since. lasts is as in Read.
-func (m *Memo) Wrote(key string, meta driver.Meta, since uint64, lasts bool) {
+// Wrote remembers the result of a write of the value that began at since, and at at by the clock.
+func (m *Memo) Wrote(key string, meta driver.Meta, since uint64, at driver.Instant) {
 	if m != nil {
-		m.put(&remembered{key: key, meta: meta, lasts: lasts}, since)
+		m.put(&remembered{key: key, meta: meta, at: at}, since)
 	}
 }
 
-// Touched remembers that a touch, begun at since, wrote meta over replaced, or, unless sure, over what came after that.
-func (m *Memo) Touched(key string, replaced, meta driver.Meta, since uint64, sure bool) {
+// Touched remembers that a touch, begun at since and at at by the clock, wrote meta over replaced, or, unless sure, over
+// what came after that.
+func (m *Memo) Touched(key string, replaced, meta driver.Meta, since uint64, at driver.Instant, sure bool) {
 	if m != nil {
-		m.put(&remembered{key: key, meta: meta, landed: m.clock.Add(1), replaced: replaced, sure: sure, lasts: true}, since)
+		m.put(&remembered{key: key, meta: meta, landed: m.clock.Add(1), replaced: replaced, sure: sure, at: at}, since)
 	}
 }
 
@@ -180,16 +182,16 @@ func (m *Memo) Deleting(key string) (deleted func()) {
 
 // Known returns the remembered Meta of key, or nil. Callers must not modify it.
 func (m *Memo) Known(key string) *driver.Meta {
-	if r := m.find(key); r != nil {
-		return &r.meta
-	}
-	return nil
+	known, _ := m.KnownAt(key)
+	return known
 }
 
-// Lasts reports whether key is remembered, and with an expiry that no process lowers by this policy.
-func (m *Memo) Lasts(key string) bool {
-	r := m.find(key)
-	return r != nil && r.lasts
+// KnownAt is Known, and returns the last time at which the store is known to have had that.
+func (m *Memo) KnownAt(key string) (*driver.Meta, driver.Instant) {
+	if r := m.find(key); r != nil {
+		return &r.meta, r.at
+	}
+	return nil, 0
 }
 
 func (m *Memo) find(key string) *remembered {

@@ -4,12 +4,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 	"unsafe"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
-	"github.com/slidingttl/slidingttl/slidingttl/policy"
 )
 
 func meta(expires driver.Instant) driver.Meta {
@@ -19,14 +16,13 @@ func meta(expires driver.Instant) driver.Meta {
 // An answer that was under way while a touch landed says nothing later than that.
 func TestMemoKeepsALandedTouch(t *testing.T) {
 	was, is, later := meta(10), meta(20), meta(30)
-	rules := rules.New(policy.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, time.Millisecond, 0, false)
 	served := func(m *Memo, since uint64) bool {
-		return m.landedSince(&Access{Key: "k", Rules: rules, Since: since}).result == Shared
+		return m.landedSince(&Access{Key: "k", Rules: minute, Since: since}).result == Shared
 	}
 	m := NewMemo(16)
-	m.Read("k", &was, m.Clock(), true)
+	m.Read("k", &was, m.Clock(), 0, minute)
 	before := m.Clock()
-	m.Touched("k", was, is, before, true)
+	m.Touched("k", was, is, before, 0, true)
 	after := m.Clock()
 	for _, c := range []struct {
 		text   string
@@ -39,12 +35,12 @@ func TestMemoKeepsALandedTouch(t *testing.T) {
 		{"the touch's own record", is, after, is, true},
 		{"a later answer", later, after, later, false},
 	} {
-		m.Read("k", &c.read, c.since, true)
+		m.Read("k", &c.read, c.since, 0, minute)
 		if got := m.Known("k"); got == nil || *got != c.known || served(m, before) != c.served {
 			t.Errorf("%s leaves %+v, of which a touch serves the accesses before it: %v", c.text, got, served(m, before))
 		}
 	}
-	m.Touched("k", was, is, before, true)
+	m.Touched("k", was, is, before, 0, true)
 	if since := m.Clock(); served(m, since) {
 		t.Error("a touch serves a read that began after it")
 	}
@@ -54,12 +50,12 @@ func TestMemoKeepsALandedTouch(t *testing.T) {
 func TestMemoOfOneSlot(t *testing.T) {
 	m := NewMemo(1)
 	a, b := meta(10), meta(20)
-	m.Read("a", &a, m.Clock(), true)
-	m.Touched("b", a, b, m.Clock(), true)
+	m.Read("a", &a, m.Clock(), 0, minute)
+	m.Touched("b", a, b, m.Clock(), 0, true)
 	if m.Known("a") != nil || m.Known("b") == nil || *m.Known("b") != b {
 		t.Fatalf("%+v and %+v", m.Known("a"), m.Known("b"))
 	}
-	m.Read("a", &a, 0, true) // the touch of b says nothing of a
+	m.Read("a", &a, 0, 0, minute) // the touch of b says nothing of a
 	if m.Known("b") != nil || m.Known("a") == nil || *m.Known("a") != a {
 		t.Errorf("%+v and %+v", m.Known("a"), m.Known("b"))
 	}
@@ -67,7 +63,7 @@ func TestMemoOfOneSlot(t *testing.T) {
 		t.Errorf("Forget of another key returns %+v and leaves %+v", got, m.Known("a"))
 	}
 	same := b
-	m.Read("b", &same, m.Clock(), true)
+	m.Read("b", &same, m.Clock(), 0, minute)
 	if m.Known("a") != nil {
 		t.Error("a is known of b's slot")
 	}
@@ -78,7 +74,7 @@ func TestMemoKeepsNoCallersString(t *testing.T) {
 	m := NewMemo(16)
 	for expires := range driver.Instant(3) {
 		key, is := strings.Clone("key"), meta(10+expires)
-		if m.Read(key, &is, m.Clock(), true); *m.Known("key") != is || unsafe.StringData(m.find("key").key) == unsafe.StringData(key) {
+		if m.Read(key, &is, m.Clock(), 0, minute); *m.Known("key") != is || unsafe.StringData(m.find("key").key) == unsafe.StringData(key) {
 			t.Errorf("read %d: it remembers %+v by the caller's string", expires, m.Known("key"))
 		}
 	}
@@ -90,8 +86,8 @@ func TestMemoNeverKnowsWhatIsForgotten(t *testing.T) {
 	m := NewMemo(16)
 	is := meta(10)
 	for _, remember := range []func(since uint64){
-		func(since uint64) { m.Wrote("k", is, since, true) },
-		func(since uint64) { m.Read("k", &is, since, true) },
+		func(since uint64) { m.Wrote("k", is, since, 0) },
+		func(since uint64) { m.Read("k", &is, since, 0, minute) },
 	} {
 		for range 10_000 {
 			since := m.Clock()

@@ -43,7 +43,9 @@ func (t *Touches) enqueue(n *touch, s state) {
 	t.farthest.push(n, -n.order(n.dies()))
 	if s == queued {
 		t.ready.push(n, n.turn())
-		n.recent = t.recent.PushFront(n)
+		if n.recent = t.recent.PushFront(n); n.passed {
+			t.recent.MoveToBack(n.recent)
+		}
 	} else {
 		t.resting.push(n, int64(n.wakes))
 	}
@@ -164,7 +166,7 @@ func (t *Touches) dispatch() {
 		if n != nil && n.passed {
 			n, dead = nil, n
 		}
-		if n != nil && another {
+		if another && (n != nil || dead == nil && t.rested.Len() > 0) {
 			n = t.another(try)
 		} else if r := t.rested.first(); r != nil {
 			if n == nil || !t.pressure.Failing && t.limits.mayRetry() && t.goesBefore(r, n) {
@@ -179,7 +181,7 @@ func (t *Touches) dispatch() {
 		if n == nil {
 			return
 		}
-		if now := t.now(); t.budget != nil && !hurry && !t.pressure.Failing && rest <= 0 && !n.passed && n.due() <= now {
+		if now := t.now(); !hurry && rest <= 0 && !n.passed && n.due() <= now {
 			if passed++; passed > paceChunk {
 				t.wakeIn(0)
 				return
@@ -268,13 +270,19 @@ func (t *Touches) tryWait(stuck bool) time.Duration {
 	return wait
 }
 
-// another returns the queued touch with the last access, or for some tries any. Every other try is such a
-// one, and what begins after it has landed while those nearest to death fail: all of them may be of a shard that hangs.
+// another returns the queued touch with the last access, or for some tries any, also of those that have failed. Every
+// other try is such a one, and what begins after it has landed while those nearest to death fail: all of them may be of a
+// shard that hangs, or gone.
 func (t *Touches) another(try bool) *touch {
-	if try && rand.IntN(4) == 0 {
-		return t.ready.all[rand.IntN(t.ready.Len())].of
+	ready, rested := t.ready.Len(), t.rested.Len()
+	if ready > 0 && !(try && rand.IntN(4) == 0) {
+		return t.recent.Front().Value.(*touch)
 	}
-	return t.recent.Front().Value.(*touch)
+	i := rand.IntN(ready + rested)
+	if i < ready {
+		return t.ready.all[i].of
+	}
+	return t.rested.all[i-ready].of
 }
 
 // wakeIn calls dispatch in d.

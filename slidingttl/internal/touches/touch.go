@@ -191,7 +191,7 @@ var ErrExited = errors.New("a caller's function ended the goroutine")
 
 func (t *Touches) run(n *touch) {
 	deepen(0)
-	ctx, cancel := context.WithTimeout(n.ctx, n.most)
+	ctx, cancel := context.WithCancel(n.ctx)
 	defer cancel()
 	defer context.AfterFunc(t.stop, cancel)()
 	if t.Wait > 0 {
@@ -211,9 +211,13 @@ func (t *Touches) run(n *touch) {
 		if m := t.Memo.landedSince(&n.Access); m.serves(&n.Access) && !n.unlike() {
 			o = m
 		} else {
-			o = t.write(ctx, &n.Access, n.readFirst, n.waited)
+			o = t.write(ctx, n.most, &n.Access, n.readFirst, n.waited)
 		}
-	} else if both, ok := n.readTouch(ctx); ok {
+		return
+	}
+	ctx, end := within(ctx, n.most)
+	defer end()
+	if both, ok := n.readTouch(ctx); ok {
 		o, n.Was = both, both.Was
 		o.tried = true
 		t.Tally.Add(tally.Due)
@@ -251,6 +255,9 @@ func (t *Touches) landed(n *touch, o Outcome) {
 		t.pressure.failed(n.landings)
 	} else if !o.tried {
 		t.pressure.tried = time.Time{} // it says nothing about the store
+		if n.try {
+			t.pressure.another = !t.pressure.another // nor that the next one of its kind would
+		}
 	} else if !t.Strict {
 		recovered := t.pressure.landed(n.late)
 		if recovered {
@@ -352,7 +359,7 @@ func (t *Touches) end(n *touch, o Outcome) {
 		if n.number > f.last {
 			return false
 		}
-		if broke {
+		if broke && !(o.again && o.result == Shared) { // that one goes on as part of the one that has run
 			f.failed, f.err = f.failed+1, cmp.Or(f.err, o.Err)
 		}
 		if f.left--; f.left == 0 {

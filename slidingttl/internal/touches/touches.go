@@ -189,9 +189,9 @@ func At(late time.Time) (reached <-chan time.Time, stop func() bool) {
 func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late time.Time, urgent bool) Outcome {
 	if undo := driver.MayUndo(ctx); t.Local || undo {
 		began := t.sent()
-		o := t.write(ctx, a, false, false)
+		o := t.write(ctx, 0, a, false, false)
 		if o.Err != nil && ctx.Err() != nil && !undo { // the touch is not to end with its caller
-			o = t.write(context.WithoutCancel(ctx), a, false, false)
+			o = t.write(context.WithoutCancel(ctx), 0, a, false, false)
 		}
 		if o.result >= Failed {
 			t.broke(a)

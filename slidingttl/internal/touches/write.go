@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/rules"
@@ -15,9 +16,12 @@ import (
 // in a row.
 const touchAttempts = 16
 
-// write writes what a needs, and plans again after a conflict. readFirst: a.Was and its rules may
-// be stale. waited: a was queued, and its record may have died meanwhile.
-func (t *Touches) write(ctx context.Context, a *Access, readFirst, waited bool) Outcome {
+// write writes what a needs, and plans again after a conflict. most bounds a read that comes first, and then all
+// others trips together; zero: ctx bounds them. readFirst: a.Was and its rules may be stale. waited: a was queued, and
+// its record may have died meanwhile.
+func (t *Touches) write(ctx context.Context, most time.Duration, a *Access, readFirst, waited bool) Outcome {
+	trips, end := within(ctx, most)
+	defer func() { end() }()
 	o := Outcome{Was: a.Was, Meta: a.Was}
 	r, read, err := a.Rules, true, error(nil)
 	began, at := a.Birth, a.At // with a local driver no time has passed
@@ -30,8 +34,12 @@ func (t *Touches) write(ctx context.Context, a *Access, readFirst, waited bool) 
 			began, at = t.instants()
 		}
 		if readFirst || !r.Alive(m.Life, began) {
-			if m, r, err = t.Read(ctx, a.Key); err != nil {
+			if m, r, err = t.Read(trips, a.Key); err != nil {
 				break
+			}
+			if attempt == 0 {
+				end()
+				trips, end = within(ctx, most)
 			}
 			o.Meta, read, readFirst = m, true, false
 			if a.Was.CreatedAt != 0 && m.CreatedAt != a.Was.CreatedAt {
@@ -71,20 +79,20 @@ func (t *Touches) write(ctx context.Context, a *Access, readFirst, waited bool) 
 			o.result = Shared
 			return o
 		}
-		if err = cmp.Or(ctx.Err(), t.Closed()); err != nil {
+		if err = cmp.Or(trips.Err(), t.Closed()); err != nil {
 			t.Lowered(a.Key, claim, false, err)
 			break
 		}
 		o.tried = true
 		since := t.Memo.Clock()
 		var version driver.Version
-		version, err = t.Write(ctx, a.Key, m, life, began)
+		version, err = t.Write(trips, a.Key, m, life, began)
 		t.Lowered(a.Key, claim, !driver.MayUndo(ctx), err)
 		if err == nil {
 			if o.Replaced, o.Meta = m, (driver.Meta{Life: life, Version: version}); m.CreatedAt == 0 && !a.Saved {
 				t.Tally.Add(tally.Adopted)
 			}
-			t.Memo.Touched(a.Key, o.Replaced, o.Meta, since, true)
+			t.Memo.Touched(a.Key, o.Replaced, o.Meta, since, began, true)
 			return o
 		}
 		conflict, ok := errors.AsType[*driver.ConflictError](err)
@@ -99,6 +107,14 @@ func (t *Touches) write(ctx context.Context, a *Access, readFirst, waited bool) 
 		readFirst, read = t.ByValue && o.Meta.Version != m.Version, false
 	}
 	return t.missed(a, o, err, waited)
+}
+
+// within returns a context that ends after most, if that is not zero.
+func within(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
+	if most == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, most)
 }
 
 // planned is the life that a's touch writes over l for an access at at. created is the created_at of a
