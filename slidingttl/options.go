@@ -50,7 +50,8 @@ type Options[T any] struct {
 	PolicyOf func(T) Policy
 
 	// PolicyFor returns the policy of a key. No value is read for it, so Keep and Wrap keep their
-	// speed. Its results may change: see Store.SetPolicy for the consequences.
+	// speed. Its results may change: see Store.SetPolicy for the consequences. The store does not see a policy that
+	// was tighter for a while and is as before: what another process lowered meanwhile Keep learns with the next read.
 	PolicyFor func(key string) Policy
 
 	// Touches says whether a read waits for its touch (Wait, the default) or not (Background).

@@ -313,3 +313,34 @@ func TestRepositorysErrorForgetsTheKey(t *testing.T) {
 		wantErr(t, s.Keep(t.Context(), profileKey(1)), slidingttl.ErrNotFound)
 	})
 }
+
+// What a write stored needs no read, also where its plan was made after a trip.
+func TestKeepAfterAWriteThatLookedFirst(t *testing.T) {
+	for name, write := range map[string]func(ctx context.Context, s, other *slidingttl.Store[int]) error{
+		"Insert": func(ctx context.Context, s, _ *slidingttl.Store[int]) error { return s.Insert(ctx, "new", 1) },
+		"Upsert": func(ctx context.Context, s, _ *slidingttl.Store[int]) error { return s.Upsert(ctx, "k", 2) },
+		"Update": func(ctx context.Context, s, other *slidingttl.Store[int]) error {
+			_, err := s.Update(ctx, "k", func(v int) (int, error) { return v + 1, other.Keep(ctx, "k") })
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				d.trip = 10 * time.Millisecond
+				p, key := withSlack(session, 3*time.Minute), "k"
+				s, other := open(t, d, p, nil), open(t, d, p, nil)
+				if name == "Insert" {
+					key = "new"
+				}
+				plant(under, "k", 10*time.Minute)
+				must(t, write(t.Context(), s, other))
+				d.counts()
+				must(t, s.Keep(t.Context(), key))
+				if calls := d.counts(); len(calls) > 0 {
+					t.Errorf("Keep makes %v", calls)
+				}
+			})
+		})
+	}
+}

@@ -106,6 +106,7 @@ func (s *Store[T]) replace(ctx context.Context, key string, v T, read driver.Met
 	m, err := s.retryAfterTouch(read, func(was driver.Meta) (m driver.Meta, err error) {
 		w.meets(&was)
 		now := s.clock.Now()
+		w.planned = driver.Floor(now)
 		m.Life = w.over(was.Life, now)
 		if err = ErrNotFound; r.Alive(m.Life, driver.Floor(now)) {
 			m.Version, err = s.driver.Replace(s.planned(ctx), key, v, was, m.Life, driver.Floor(now))

@@ -52,6 +52,7 @@ func (s *Store[T]) upsert(ctx context.Context, key string, v T) (m driver.Meta, 
 		if s.local == nil || found != nil { // there may have been trips since
 			now = s.clock.Now()
 		}
+		w.planned = driver.Floor(now)
 		switch {
 		case found == nil || !r.Alive(found.Life, driver.Floor(now)):
 			return r.New(now), nil
@@ -103,17 +104,17 @@ func (s *Store[T]) write(ctx context.Context, key string, v T, r *rules.Rules, k
 // rewrite is a write of a value over a live record. If the expiry that its caller knows lies beyond the
 // policy, it may lower that one.
 type rewrite[T any] struct {
-	s      *Store[T]
-	key    string
-	rules  *rules.Rules
-	known  *driver.Meta
-	claim  driver.Instant // to lower known's expiry; zero: none
-	lowers bool           // so the last plan does
-	began  driver.Instant
+	s       *Store[T]
+	key     string
+	rules   *rules.Rules
+	known   *driver.Meta
+	claim   driver.Instant // to lower known's expiry; zero: none
+	lowers  bool           // so the last plan does
+	planned driver.Instant // when the last plan was made
 }
 
 func (s *Store[T]) rewrite(key string, r *rules.Rules, known *driver.Meta, now time.Time) rewrite[T] {
-	return rewrite[T]{s: s, key: key, rules: r, known: known, began: driver.Floor(now), claim: s.touches.Lower(r, key, known, driver.Ceil(now))}
+	return rewrite[T]{s: s, key: key, rules: r, known: known, planned: driver.Floor(now), claim: s.touches.Lower(r, key, known, driver.Ceil(now))}
 }
 
 // meets begins a plan over found, nil for none.
@@ -146,7 +147,7 @@ func (w *rewrite[T]) ended(ctx context.Context, m driver.Meta, err error, since 
 	}
 	now, latest := s.clock.Bounds()
 	_, beyond := w.rules.Lowered(m.Life, now)
-	s.memo.Wrote(w.key, m, since, w.began)
+	s.memo.Wrote(w.key, m, since, w.planned)
 	if s.touches.Seen(m.CreatedAt, latest); !beyond {
 		return m, nil
 	}
