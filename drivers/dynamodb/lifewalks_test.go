@@ -176,3 +176,30 @@ func TestLifeTableMend(t *testing.T) {
 		t.Errorf("the life item is %v", life)
 	}
 }
+
+// What Mend counts as mended is mended, also where a life stands apart and created_at is in the wrong unit.
+func TestLifeTableMendCreatedAt(t *testing.T) {
+	for name, opts := range map[string]*Options{"plain": nil, "apart": apartly(), "in the value from now on": apartly()} {
+		tbl, clock := open[session](t, opts), handsAt(base)
+		tbl.clock = clock.Now
+		really := base.Add(-time.Hour)
+		m := driver.Meta{Life: driver.Life{CreatedAt: really / 1000, ExpiresAt: base.Add(time.Hour)}}
+		m = tbl.mustInsert(t, "k", session{User: "ann"}, m.Life, base)
+		m = tbl.mustTouch(t, "k", m, driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: base.Add(2 * time.Hour)}, base)
+		d := tbl
+		if name == "in the value from now on" {
+			d = tbl.like(t, inValue)
+		}
+		o := &upkeep.MendOptions{CreatedAt: "seconds", WriteOptions: upkeep.WriteOptions{Options: upkeep.Options{Now: clock.Now}, Apply: true}}
+		r, err := upkeep.Mend(t.Context(), d.Driver, o)
+		if err != nil || r.Counts["mended"] != 1 {
+			t.Fatalf("%s: %+v, %v", name, r, err)
+		}
+		e := d.mustGet(t, "k")
+		if e.Life != (driver.Life{CreatedAt: really, ExpiresAt: m.ExpiresAt}) || e.Value.User != "ann" {
+			t.Errorf("%s: mended, it is %+v", name, e)
+		}
+		m = d.mustTouch(t, "k", e.Meta, driver.Life{CreatedAt: really, ExpiresAt: base.Add(3 * time.Hour)}, base)
+		d.wantMeta(t, name+", then touched", "k", m)
+	}
+}

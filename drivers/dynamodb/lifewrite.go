@@ -514,6 +514,8 @@ func (d *core) touchValue(ctx context.Context, f *attempts, k primaryKey, was dr
 		}
 		if life.CreatedAt == 0 {
 			remove = append(remove, "#c", "#v")
+		} else if life.CreatedAt != was.CreatedAt {
+			set = append(set, "#c = "+c.set(":c", format.written(life.CreatedAt)))
 		}
 		return d.update(ctx, k, c, updateOf(set, remove), f.follow)
 	}, func(found stored) kit.Verdict {
