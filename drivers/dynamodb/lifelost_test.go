@@ -2,6 +2,7 @@ package dynamodb
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -255,19 +256,40 @@ func TestLifeTableSettledAfterTheEnd(t *testing.T) {
 	}
 }
 
-// What says that a life stands apart, and cannot be read, is no reason to take the record for dead.
+// What says that a life stands apart, and of which record, is no reason to take the record for dead where it
+// cannot be read. The expiry beside it has passed, and the life item's has not.
 func TestLifeTableUnreadableGeneration(t *testing.T) {
-	for name, av := range map[string]types.AttributeValue{"NULL": &types.AttributeValueMemberNULL{Value: true}, "text": text("one"), "zero": number("0")} {
-		tbl := open[session](t, apartly())
-		_, item := tbl.touchedForAnHour(t, "k", session{})
-		item[retainedName].(*types.AttributeValueMemberM).Value[retainedGeneration] = av
-		tbl.put(t, "k", item)
-		late := base.Add(30 * time.Minute)
-		_, get := tbl.Latest(t.Context(), "k")
-		_, insert := tbl.Insert(t.Context(), "k", session{}, driver.Life{CreatedAt: late, ExpiresAt: late.Add(time.Hour)}, late)
-		for call, err := range map[string]error{"Latest": get, "Insert": insert} {
-			if !errors.Is(err, driver.ErrInvalid) {
-				t.Errorf("%s: %s returns %v", name, call, err)
+	null := &types.AttributeValueMemberNULL{Value: true}
+	for attribute, values := range map[string]map[string]types.AttributeValue{
+		retainedGeneration: {"NULL": null, "text": text("one"), "zero": number("0")},
+		"created_at":       {"none": nil, "NULL": null, "text": text("yesterday"), "micros": number("1700000000000000"), "bool": &types.AttributeValueMemberBOOL{Value: true}},
+	} {
+		for name, av := range values {
+			tbl := open[session](t, apartly())
+			_, item := tbl.touchedForAnHour(t, "k", session{})
+			if attribute == retainedGeneration {
+				item[retainedName].(*types.AttributeValueMemberM).Value[retainedGeneration] = av
+			} else if item[attribute] = av; av == nil {
+				delete(item, attribute)
+			}
+			tbl.put(t, "k", item)
+			late := base.Add(30 * time.Minute)
+			_, get := tbl.Latest(t.Context(), "k")
+			_, insert := tbl.Insert(t.Context(), "k", session{}, driver.Life{CreatedAt: late, ExpiresAt: late.Add(time.Hour)}, late)
+			raw, err := tbl.Raw(t.Context(), "k")
+			dead, err2 := tbl.DeadIn(t.Context(), []Change{{Old: item, At: late.Time(), ByTTL: true}})
+			if err := errors.Join(err, err2); err != nil || len(dead) != 1 {
+				t.Fatal(dead, err)
+			}
+			for call, err := range map[string]error{
+				"Latest": get, "Insert": insert, "Raw": raw.Problem, "DeadIn": dead[0].Problem, "Scan": scanAll(t, tbl.Driver, 10)["k"].Problem,
+			} {
+				if !errors.Is(err, driver.ErrInvalid) {
+					t.Errorf("%s %s: %s returns %v", attribute, name, call, err)
+				}
+			}
+			if is := tbl.raw(t, "k"); !reflect.DeepEqual(is, item) {
+				t.Errorf("%s %s: the item is now %v", attribute, name, is)
 			}
 		}
 	}

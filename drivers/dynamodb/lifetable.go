@@ -184,10 +184,13 @@ func (l *lifeItem) exactly(o *Options) (c condition) {
 func (d *core) readApart(s *stored) error {
 	m, _ := s.retained.(*types.AttributeValueMemberM)
 	is, ok := m.Value[retainedGeneration]
-	if !ok || s.CreatedAt == 0 {
+	switch {
+	case !ok:
 		return nil
-	}
-	if d.opts.LifeTable == "" {
+	case s.CreatedAt == 0: // the expiry beside it is that of the last write
+		s.unseen = d.unseen(fmt.Sprintf("must have a readable %q beside it", d.opts.CreatedAt))
+		return s.unseen
+	case d.opts.LifeTable == "":
 		s.unseen = d.unseen("must be read with Options.LifeTable, where the record's life may be")
 		return nil
 	}
