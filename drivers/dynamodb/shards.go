@@ -93,14 +93,20 @@ func (s *Stream) waiting(parent string) bool {
 // ended reports whether all shards were read to their ends.
 func (s *Stream) ended() bool { return len(s.turn()) == 0 }
 
+// iteration is how far a shard was read.
+type iteration struct {
+	iterator string // of the next page; empty: none
+	empty    int    // pages in a row; it stays at emptyPages
+}
+
 // reading is a shard's records of one round.
 type reading struct {
-	shard    string
-	at       position // after it
-	iterator string
-	dead     []driver.Dead
-	records  int
-	latest   uint64 // milliseconds
+	shard string
+	at    position // after it
+	iteration
+	dead    []driver.Dead
+	records int
+	latest  uint64 // milliseconds
 }
 
 // held counts a round's stream records, and bytes of dead values.
@@ -150,12 +156,23 @@ func (s *Stream) read(ctx context.Context, r *reading, held *held) error {
 			return nil
 		}
 		r.iterator = *out.NextShardIterator
-		if len(out.Records) == 0 && !s.complete(r.shard) {
+		if len(out.Records) > 0 {
+			if r.empty < emptyPages {
+				r.empty = 0
+			}
+			continue
+		}
+		if r.empty = min(r.empty+1, emptyPages); r.empty == emptyPages && !s.complete(r.shard) {
 			return nil
 		}
 	}
 	return nil
 }
+
+// emptyPages in a row, since the iterator was made, count as the end of an open shard; after that a single
+// one does. "It might take multiple calls to get to a portion of the shard that contains stream records",
+// and an answer does not say how far behind it is. Source: GetRecords, Amazon DynamoDB API reference.
+const emptyPages = 5
 
 // complete reports whether a shard gets no more records. Empty pages also come before its end.
 func (s *Stream) complete(shard string) bool {
@@ -207,7 +224,7 @@ func (s *Stream) iterator(ctx context.Context, r *reading) (done bool, err error
 		case err != nil:
 			return false, fmt.Errorf("shard %s: %w", r.shard, err)
 		}
-		r.iterator = *out.ShardIterator
+		r.iterator, r.empty = *out.ShardIterator, 0
 		return false, nil
 	}
 }

@@ -133,7 +133,7 @@ type Stream struct {
 	found   map[string]streams.Shard // by id
 	asked   time.Time                // when shards were last listed; zero: list them now
 	listed  time.Time                // when found was listed
-	iterate map[string]string        // iterators, by shard
+	iterate map[string]iteration     // by shard
 	closed  bool                     // the stream is disabled: no new shards
 	bytes   int64                    // limit on a round's values
 
@@ -154,7 +154,7 @@ func (d *Driver[T]) Stream(client StreamsClient, opts StreamOptions) (*Stream, e
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{client: client, opts: o, arn: d.streamARN, dead: d.dead, lives: d.livesAt, iterate: make(map[string]string), bytes: streamBytes}, nil
+	return &Stream{client: client, opts: o, arn: d.streamARN, dead: d.dead, lives: d.livesAt, iterate: make(map[string]iteration), bytes: streamBytes}, nil
 }
 
 // streamARN returns the ARN of the table's latest stream.
@@ -181,6 +181,10 @@ func (s *Stream) Stats() StreamStats {
 
 // Through is the time by which everything that the stream reported is buried, for
 // archive.Grave. It is zero before the first round without an error.
+//
+// A shard that is closed is read to its end. An open one counts as read when DynamoDB has answered five empty
+// pages in a row, and after that one. DynamoDB does not say how many it may answer before records that exist:
+// those that come after more are older than Through, and are buried all the same.
 func (s *Stream) Through() (at time.Time) {
 	if through := s.through.Load(); through != 0 {
 		at = time.UnixMilli(through)
@@ -236,7 +240,7 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 	g.SetLimit(s.opts.Readers)
 	for i, shard := range turn {
 		g.Go(func() error {
-			reads[i] = reading{shard: shard, at: s.place.Shards[shard], iterator: s.iterate[shard]}
+			reads[i] = reading{shard: shard, at: s.place.Shards[shard], iteration: s.iterate[shard]}
 			return s.read(ctx, &reads[i], &held)
 		})
 	}
@@ -279,7 +283,7 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 	}
 	s.place = next
 	for _, r := range reads {
-		s.iterate[r.shard] = r.iterator
+		s.iterate[r.shard] = r.iteration
 		if r.at.Done {
 			delete(s.iterate, r.shard)
 			s.asked = time.Time{} // its children exist now

@@ -329,6 +329,7 @@ type reach struct {
 	keys       []string
 	trimmed    int       // the number of trimmed records
 	closed     bool      // it gets no more records
+	empty      int       // the number of empty pages before the next record
 	at         time.Time // of its records; zero: base
 }
 
@@ -422,6 +423,11 @@ func (r *river) GetRecords(_ context.Context, in *dynamodbstreams.GetRecordsInpu
 		return nil, &streams.TrimmedDataAccessException{}
 	}
 	out := &dynamodbstreams.GetRecordsOutput{}
+	if s.empty > 0 {
+		s.empty--
+		out.NextShardIterator = in.ShardIterator
+		return out, nil
+	}
 	for ; at < len(s.keys) && len(out.Records) < 3; at++ {
 		key := s.keys[at]
 		r.read = append(r.read, key)
@@ -555,6 +561,12 @@ func TestStreamThrough(t *testing.T) {
 				r.shards[0].closed = true
 				r.shards = append(r.shards, &reach{id: "c", parent: "a", at: time.Now(), closed: true})
 				r.shards = append(r.shards, &reach{id: "d", parent: "c", keys: numberedKeys("d", 2), at: time.Now()})
+			}
+		},
+		"empty pages come before records": func(r *river, _ *graves, n int) {
+			if n == 3 {
+				r.shards[0].closed = true
+				r.shards = append(r.shards, &reach{id: "c", parent: "a", keys: numberedKeys("c", 9), at: time.Now(), empty: emptyPages - 1})
 			}
 		},
 		"a shard is not listed yet": func(r *river, _ *graves, n int) {
