@@ -36,7 +36,8 @@ import (
 //     A touch or overwrite that finds it does the same: one of the two writes of the value fails. Who set
 //     the mark takes it back, with the new generation's life in its place, unless it has been set again
 //     meanwhile: a doubt set over it has it as well. Else it goes when its time has passed.
-//   - Who begins a new life over a dead record first ends the old one's life item, for good.
+//   - Who begins a new life over a dead record first ends the old one's life item, for good. One that is
+//     marked it marks again instead: the record may live on in the value's item.
 //   - An overwrite first announces its expiry and version in the life item, then writes the value. In
 //     between the life item names a version that does not exist, and touches read the value's item. The
 //     expiry counts at once. One with an earlier expiry moves the life to the value's item instead: if it

@@ -327,7 +327,7 @@ func (d *core) undoubt(ctx context.Context, f *attempts, k primaryKey, m doubtMa
 
 // settle takes the mark m back after the value's item has got another generation, by version, and gives
 // the life item its life. Until then touches write the value's item. It does nothing if another process has
-// set a doubt meanwhile, or ended the life.
+// set a doubt meanwhile.
 func (d *core) settle(ctx context.Context, k primaryKey, m doubtMark, life driver.Life, version driver.Version) {
 	if m.before || !d.writesApart(life) {
 		return
@@ -335,7 +335,6 @@ func (d *core) settle(ctx context.Context, k primaryKey, m doubtMark, life drive
 	held := d.holdUntil(life)
 	var c condition
 	c.exactly("#d", number(strconv.FormatUint(m.id, 10)))
-	c.exactly("#x", m.over.item[d.opts.RetainedExpiry])
 	c.and("#e >= " + c.set(":least", seconds(d.lifeTTL(held))))
 	set := []string{
 		"#x = " + c.set(":x", apartMap(life.ExpiresAt.RoundUp(time.Second), held, generationOf(version))),
@@ -380,23 +379,33 @@ func (d *core) doubtAny(ctx context.Context, f *attempts, k primaryKey) error {
 	}
 }
 
-// end ends the life of s, a dead record over which a new life is about to begin. It reports false if
-// the life item is not the one of s any more.
+// end ends the life of s, a dead record over which a new life is about to begin. Where a life may be about
+// to move to the value's item it sets a mark too, and ends nothing. It reports false if the life item is not
+// the one of s any more.
 func (d *core) end(ctx context.Context, k primaryKey, s *stored) (bool, error) {
 	l := &s.life
 	if s.ended() {
 		return true, nil
 	}
-	x := apartMap(s.ExpiresAt, s.heldUntil, s.generation)
-	x.Value[lifeEnded] = seconds(s.ExpiresAt)
 	c := l.exactly(&d.opts)
 	f := attempts{Attempts: kit.Attempts{Named: true}}
-	set := append(l.succeeds(&c, s),
-		"#x = "+c.set(":x", x),
-		"#c = "+c.set(":c", text(s.CreatedAt.Time().Format(kit.RFC3339Milli))),
-		"#e = "+c.set(":e", seconds(max(l.ttl, d.lifeTTL(s.heldUntil)))))
-	var remove []string
-	c.name(s.Version, &set, &remove)
+	var set, remove []string
+	mark := uint64(0)
+	if d.moving(l) {
+		mark = d.newDoubt() | 1
+		set = []string{
+			"#d = " + c.set(":d", number(strconv.FormatUint(mark, 10))),
+			"#e = " + c.set(":e", seconds(max(l.ttl, d.markTTL(s.Life)))),
+		}
+	} else {
+		x := apartMap(s.ExpiresAt, s.heldUntil, s.generation)
+		x.Value[lifeEnded] = seconds(s.ExpiresAt)
+		set = append(l.succeeds(&c, s),
+			"#x = "+c.set(":x", x),
+			"#c = "+c.set(":c", text(s.CreatedAt.Time().Format(kit.RFC3339Milli))),
+			"#e = "+c.set(":e", seconds(max(l.ttl, d.lifeTTL(s.heldUntil)))))
+		c.name(s.Version, &set, &remove)
+	}
 	found, err := d.updateLife(ctx, &f, k, c, updateOf(set, remove))
 	if err == nil {
 		return true, nil
@@ -406,7 +415,7 @@ func (d *core) end(ctx context.Context, k primaryKey, s *stored) (bool, error) {
 		return false, err
 	}
 	is, err := d.readLife(found)
-	return err == nil && is.of(s) && is.ended, err
+	return err == nil && (is.of(s) && is.ended || mark != 0 && is.doubt == mark), err
 }
 
 // replaceApart is Replace of a record whose life stands apart.

@@ -14,8 +14,8 @@ func init() {
 		{"night: stale reads", settings{calls: 1, ticks: 1, faults: 1, hold: 3, stale: true, menu: everything}, ""},
 		{"night: two calls", settings{calls: 2, hold: 3, menu: append(all(), shorten)}, "live, touched"},
 		{"night: lives in the value, too", settings{calls: 1, ticks: 1, faults: 1, hold: 3, mixed: true, menu: append(all(), shorten)}, ""},
-		{"night: overwrites that shorten, a tick", settings{calls: 2, ticks: 1, hold: 3, menus: [2][]kind{{shorten, get}, {touch, update, shorten}}}, "live, touched"},
-		{"night: overwrites that shorten, a fault", settings{calls: 2, faults: 1, refuses: true, hold: 3, menus: [2][]kind{{shorten, get}, {touch, update, shorten}}}, "live, touched"},
-		{"night: a longer hold", settings{calls: 5, ticks: 4, hold: 4, longer: 9, lifeLasts: 1, menus: [2][]kind{nil, {update, keep, get}}}, "live, touched"},
+		{"night: overwrites that shorten, a tick", settings{calls: 2, ticks: 1, hold: 3, menus: [3][]kind{{shorten, get}, {touch, update, shorten}}}, "live, touched"},
+		{"night: overwrites that shorten, a fault", settings{calls: 2, faults: 1, refuses: true, hold: 3, menus: [3][]kind{{shorten, get}, {touch, update, shorten}}}, "live, touched"},
+		{"night: a longer hold", settings{calls: 5, ticks: 4, hold: 4, longer: 9, lifeLasts: 1, menus: [3][]kind{nil, {update, keep, get}}}, "live, touched"},
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// The explorer plays small programs of two processes through every order in which their accesses of
+// The explorer plays small programs of two or three processes through every order in which their accesses of
 // the two tables can take effect, with crashes, lost answers, resends, clocks apart, stale reads, and
 // deletions by TTL in either order. What it plays is the driver's own code over toy tables. Each answer
 // must be one that the contract allows.
@@ -154,7 +154,7 @@ type pending struct {
 // configuration is one way to explain all answers so far. It has no padding and no pointers.
 type configuration struct {
 	a    abstract
-	p    [3]pending  // of two processes, and a call that was cut off
+	p    [4]pending  // of three processes, and a call that was cut off
 	seen [3]abstract // what a, in this tick, was before: for stale reads
 }
 
@@ -174,7 +174,7 @@ type process struct {
 type state struct {
 	items  [2]int // of the value and of the life
 	before [2]int // what they were before the last write of this tick; -1: no such write
-	p      [2]process
+	p      [3]process
 	t      int8
 	faults int8
 	cfg    int // index in sets
@@ -182,14 +182,14 @@ type state struct {
 
 type settings struct {
 	calls, ticks, faults int
-	skew                 int8 // of the second process's clock
+	skew                 int8 // of the others' clock against that of the first
 	stale                bool // eventually consistent reads may be one write behind
 	refuses              bool // a fault may be a refusal of a write, too
 	hold                 int
 	longer               int // what the second process has in place of hold; 0: the same
 	lifeLasts            int // 0: 3
 	menu                 []kind
-	menus                [2][]kind // of each process, in place of menu
+	menus                [3][]kind // of each process, in place of menu; the third has no other
 	mixed                bool      // the second process writes lives to the values' table
 	distinct             bool      // no two lives begin in one millisecond
 }
@@ -208,7 +208,7 @@ type explorer struct {
 	setIDs    map[string]int
 	expanded  map[[2]int]int
 	replays   map[replayKey]step
-	drivers   [2]*Driver[attrs]
+	drivers   [3]*Driver[attrs]
 	client    *toyClient
 	answers   map[string]int
 
@@ -244,10 +244,10 @@ func newExplorer(t testing.TB, s settings) *explorer {
 }
 
 func (x *explorer) skewOf(p int) int8 {
-	if p == 1 {
-		return x.skew
+	if p == 0 {
+		return 0
 	}
-	return 0
+	return x.skew
 }
 
 type yield struct{}
@@ -774,10 +774,10 @@ func (x *explorer) expand(set int, t int8) int {
 				continue
 			}
 			skew := int8(0)
-			if p < 2 {
+			if p < 3 {
 				skew = x.skewOf(p)
 			} else {
-				skew = x.skew // a call that was cut off may be of either
+				skew = max(x.skew, 0) // a call that was cut off may be of any
 			}
 			inserts := pd.kind == insert || pd.kind == upsert || pd.kind == upsertKnown
 			was := cfg[i].a
@@ -821,7 +821,7 @@ func (x *explorer) expand(set int, t int8) int {
 					if before.gen == q.gen && pd.kind != keep {
 						q.e = max(q.e, before.e)
 					}
-					if p == 2 {
+					if p == 3 {
 						n.p[p] = pending{}
 					}
 					add(n, was, pd.kind)
@@ -857,7 +857,7 @@ func (x *explorer) respond(set, p int, out ending) int {
 		n, pd := c, c.p[p]
 		switch {
 		case out.v == unclear && !pd.done:
-			n.p[2] = pd
+			n.p[3] = pd
 		case out.v == unclear:
 		case out.v == gaveUp:
 			if pd.done && pd.v == done && pd.kind != get && pd.kind != staleGet {
@@ -989,7 +989,7 @@ func (x *explorer) advance(s state, p int, push func(state, string)) (violation 
 			return ""
 		}
 		menu := x.menu
-		if menu == nil {
+		if menu == nil || p == 2 {
 			menu = x.menus[p]
 		}
 		for _, k := range menu {
@@ -1172,7 +1172,7 @@ func schedules(t testing.TB, s settings, from string, broken ...func(*explorer))
 		}
 		// A life that changes its table draws its generation anew, and so may one that two overwrites shorten,
 		// or a touch beside one. Another program's version has none.
-		s, menus := s, slices.Concat(s.menu, s.menus[0], s.menus[1])
+		s, menus := s, slices.Concat(s.menu, s.menus[0], s.menus[1], s.menus[2])
 		s.distinct = s.distinct || s.mixed || b.name == "in the value" || slices.ContainsFunc(menus, func(k kind) bool { return k == shorten || k == foreign || k == bare })
 		x := newExplorer(t, s)
 		for _, b := range broken {
@@ -1218,23 +1218,24 @@ var gateParts = []part{
 	{"of another program", settings{calls: 1, faults: 1, hold: 3, menu: all()}, "of another program"},
 	{"lives in the value, too", settings{calls: 1, faults: 1, hold: 3, mixed: true, menu: all()}, "live, never touched"},
 	{"stale reads", settings{calls: 2, hold: 3, stale: true, menu: []kind{staleGet, touch, retire, insert}}, "live, touched"},
-	{"an overwrite that shortens", settings{calls: 2, ticks: 1, faults: 1, refuses: true, hold: 3, menus: [2][]kind{{shorten, get}, {touch}}}, "live, touched"},
-	{"a retirement beside an overwrite that shortens", settings{calls: 2, ticks: 1, skew: 1, hold: 3, menus: [2][]kind{{shorten, get}, {retire, get}}}, "live, never touched"},
-	{"a lowering touch beside an overwrite", settings{calls: 2, hold: 3, distinct: true, menus: [2][]kind{{lower, get}, {upsertKnown, removeEntry}}}, "live, touched"},
-	{"a lowering touch beside an overwrite that shortens", settings{calls: 2, hold: 3, menus: [2][]kind{{lower, get}, {shorten}}}, "live, touched"},
-	{"a touch beside an overwrite that shortens", settings{calls: 2, ticks: 1, hold: 3, menus: [2][]kind{{keep, removeEntry, get}, {shorten}}}, "live, touched"},
-	{"stale reads beside an overwrite that shortens", settings{calls: 2, ticks: 1, hold: 3, stale: true, menus: [2][]kind{{shorten, retire}, {staleGet}}}, "live, touched"},
-	{"an insert that loses its races", settings{calls: 1, ticks: 1, skew: 1, hold: 3, menus: [2][]kind{{upsertKnown}, {insert}}}, "after an old life"},
-	{"a deletion that is cut off beside a life that moves", settings{calls: 2, faults: 1, hold: 3, mixed: true, menus: [2][]kind{{remove, retire}, {update, lower, get}}}, "live, touched"},
-	{"two deletions at once, then a touch", settings{calls: 2, hold: 3, menus: [2][]kind{{remove, lower}, {removeEntry}}}, "live, touched"},
-	{"a life that moves after an old one", settings{calls: 2, hold: 3, mixed: true, menus: [2][]kind{{lower, get}, {update}}}, "after an old life"},
+	{"an overwrite that shortens", settings{calls: 2, ticks: 1, faults: 1, refuses: true, hold: 3, menus: [3][]kind{{shorten, get}, {touch}}}, "live, touched"},
+	{"a retirement beside an overwrite that shortens", settings{calls: 2, ticks: 1, skew: 1, hold: 3, menus: [3][]kind{{shorten, get}, {retire, get}}}, "live, never touched"},
+	{"a lowering touch beside an overwrite", settings{calls: 2, hold: 3, distinct: true, menus: [3][]kind{{lower, get}, {upsertKnown, removeEntry}}}, "live, touched"},
+	{"a lowering touch beside an overwrite that shortens", settings{calls: 2, hold: 3, menus: [3][]kind{{lower, get}, {shorten}}}, "live, touched"},
+	{"a touch beside an overwrite that shortens", settings{calls: 2, ticks: 1, hold: 3, menus: [3][]kind{{keep, removeEntry, get}, {shorten}}}, "live, touched"},
+	{"stale reads beside an overwrite that shortens", settings{calls: 2, ticks: 1, hold: 3, stale: true, menus: [3][]kind{{shorten, retire}, {staleGet}}}, "live, touched"},
+	{"an insert that loses its races", settings{calls: 1, ticks: 1, skew: 1, hold: 3, menus: [3][]kind{{upsertKnown}, {insert}}}, "after an old life"},
+	{"a deletion that is cut off beside a life that moves", settings{calls: 2, faults: 1, hold: 3, mixed: true, menus: [3][]kind{{remove, retire}, {update, lower, get}}}, "live, touched"},
+	{"two deletions at once, then a touch", settings{calls: 2, hold: 3, menus: [3][]kind{{remove, lower}, {removeEntry}}}, "live, touched"},
+	{"a life that moves after an old one", settings{calls: 2, hold: 3, mixed: true, menus: [3][]kind{{lower, get}, {update}}}, "after an old life"},
 	{"a short hold", settings{calls: 2, ticks: 2, hold: 1, menu: []kind{get, keep}}, "live, never touched"},
-	{"another program's versions", settings{calls: 2, hold: 3, menus: [2][]kind{{touch, update, removeEntry, retire}, {foreign, bare, get}}}, "live, touched"},
-	{"another program's version, a fault", settings{calls: 2, faults: 1, refuses: true, hold: 3, menus: [2][]kind{{update, keep}, {bare, keep}}}, "live, never touched"},
-	{"another program's version after an overwrite that shortens", settings{calls: 2, ticks: 1, hold: 3, menus: [2][]kind{{shorten, keep}, {foreign, bare, get}}}, "live, touched"},
-	{"an insert over a shortened record that goes", settings{calls: 2, ticks: 1, faults: 1, hold: 3, menus: [2][]kind{{shorten, removeEntry}, {insert}}}, "live, touched"},
-	{"a shorter hold", settings{calls: 2, ticks: 5, hold: 8, longer: 1, lifeLasts: 1, menus: [2][]kind{{get}, {retire}}}, "live for long"},
-	{"another program's version of a dead record", settings{calls: 2, ticks: 2, hold: 3, menus: [2][]kind{{bare, get}, {insert, touch}}}, "dying, touched"},
+	{"another program's versions", settings{calls: 2, hold: 3, menus: [3][]kind{{touch, update, removeEntry, retire}, {foreign, bare, get}}}, "live, touched"},
+	{"another program's version, a fault", settings{calls: 2, faults: 1, refuses: true, hold: 3, menus: [3][]kind{{update, keep}, {bare, keep}}}, "live, never touched"},
+	{"another program's version after an overwrite that shortens", settings{calls: 2, ticks: 1, hold: 3, menus: [3][]kind{{shorten, keep}, {foreign, bare, get}}}, "live, touched"},
+	{"an insert over a shortened record that goes", settings{calls: 2, ticks: 1, faults: 1, hold: 3, menus: [3][]kind{{shorten, removeEntry}, {insert}}}, "live, touched"},
+	{"a shorter hold", settings{calls: 2, ticks: 5, hold: 8, longer: 1, lifeLasts: 1, menus: [3][]kind{{get}, {retire}}}, "live for long"},
+	{"another program's version of a dead record", settings{calls: 2, ticks: 2, hold: 3, menus: [3][]kind{{bare, get}, {insert, touch}}}, "dying, touched"},
+	{"a read and an insert beside a life that moves", settings{calls: 1, ticks: 1, skew: -1, hold: 3, mixed: true, menus: [3][]kind{{insert}, {touch}, {get}}}, "dying, touched"},
 }
 
 var nightParts []part
