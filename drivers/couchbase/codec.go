@@ -1,6 +1,7 @@
 package couchbase
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
@@ -32,7 +33,7 @@ func newCodec(t gocb.Transcoder) codec {
 }
 
 func (c codec) encode(v any) (document, error) {
-	raw, null, err := storedRaw(v)
+	raw, shared, null, err := storedRaw(v)
 	if err != nil {
 		return document{}, err
 	}
@@ -47,6 +48,8 @@ func (c codec) encode(v any) (document, error) {
 		if null {
 			return document{}, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T of nil", v), Rule: fmt.Sprintf("must be one that %T encodes", c.Transcoder)}
 		}
+	default:
+		shared = true // for all that is known
 	}
 	body, flags, err := c.Encode(given)
 	if err != nil {
@@ -58,6 +61,9 @@ func (c codec) encode(v any) (document, error) {
 	if !c.flags && raw && !json.Valid(body) {
 		return document{}, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("%d bytes", len(body)), Rule: "must be JSON"}
 	}
+	if shared {
+		body = bytes.Clone(body) // gocbcore may read it when the write is not waited for any more
+	}
 	return document{body, flags}, nil
 }
 
@@ -65,29 +71,31 @@ func (c codec) encode(v any) (document, error) {
 // ever.
 const mostPointers = 1000
 
-// storedRaw reports whether gocb's transcoders may store v without a look at it, and whether v is a nil
-// pointer, over which some of them would panic.
-func storedRaw(v any) (raw, null bool, err error) {
+// storedRaw reports whether gocb's transcoders may store v without a look at it, whether they return v's own bytes, and
+// whether v is a nil pointer, over which some of them would panic.
+func storedRaw(v any) (raw, shared, null bool, err error) {
 	for range mostPointers {
 		switch p := v.(type) {
 		case json.RawMessage:
-			return true, false, nil
+			return true, true, false, nil
 		case *json.RawMessage:
-			return true, p == nil, nil
+			return true, true, p == nil, nil
+		case []byte:
+			return raw, true, false, nil
 		case *[]byte:
-			return raw, p == nil, nil
+			return raw, true, p == nil, nil
 		case *string:
-			return raw, p == nil, nil
+			return raw, false, p == nil, nil
 		case *any:
 			if p == nil {
-				return true, true, nil
+				return true, false, true, nil
 			}
 			raw, v = true, *p
 		default:
-			return raw, false, nil
+			return raw, false, false, nil
 		}
 	}
-	return false, false, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: "must not be a pointer to itself"}
+	return false, false, false, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: "must not be a pointer to itself"}
 }
 
 func (c codec) decode(doc document, into any) error {
