@@ -82,9 +82,6 @@ func (d *Driver[T]) fetch(ctx context.Context, k identity) ([]byte, error) {
 		}
 		return nil, failed(ctx, err)
 	}
-	if d.sessions.container.Load() == nil {
-		d.sessions.of(gjson.GetBytes(res.Value, "_rid").Str)
-	}
 	d.sessions.observe(res.RawResponse, &of)
 	d.stats.charged(&d.stats.ReadUnits, res.RequestCharge)
 	return res.Value, nil

@@ -16,7 +16,10 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-const sessionHeader = "x-ms-session-token"
+const (
+	sessionHeader   = "x-ms-session-token"
+	containerHeader = "x-ms-content-path" // the container's _rid
+)
 
 // sessions keeps the latest session token of each physical partition.
 type sessions struct {
@@ -56,9 +59,9 @@ func (s *sessions) hashesOtherwise() {
 	s.ranges = ranges{unusable: true}
 }
 
-// of sets the tokens' container, if unknown, from its _rid or an item's.
+// of sets the tokens' container, if unknown, from its _rid.
 func (s *sessions) of(rid string) {
-	if s.container.Load() == nil {
+	if rid != "" && s.container.Load() == nil {
 		c := containerOf(rid)
 		s.container.CompareAndSwap(nil, &c)
 	}
@@ -68,7 +71,7 @@ func (s *sessions) of(rid string) {
 // them. It reports whether it did.
 func (s *sessions) movedTo(rid string) bool {
 	c := containerOf(rid)
-	if known := s.container.Swap(&c); known != nil && *known == c {
+	if known := s.container.Swap(&c); known == nil || *known == c {
 		return false
 	}
 	s.mu.Lock()
@@ -95,6 +98,7 @@ func (s *sessions) observe(answer *http.Response, of *hash) {
 	if !ok {
 		return
 	}
+	s.of(answer.Header.Get(containerHeader))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if of != nil {

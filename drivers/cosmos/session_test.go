@@ -68,7 +68,7 @@ func TestSessionAheadOfReplicas(t *testing.T) {
 	for name, known := range map[string]func(f *fixture[session]) error{
 		"by Check":   func(f *fixture[session]) error { return f.Check(t.Context(), time.Hour) },
 		"by a read":  func(f *fixture[session]) error { _, err := f.Get(t.Context(), "k"); return err },
-		"not at all": nil,
+		"by a write": func(*fixture[session]) error { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := open[session](t, nil)
@@ -77,10 +77,8 @@ func TestSessionAheadOfReplicas(t *testing.T) {
 			now := driver.Floor(time.Now())
 			life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour).RoundUp(time.Second)}
 			was := f.mustInsert(t, "k", session{User: "one"}, life, now)
-			if known != nil {
-				if err := known(f); err != nil {
-					t.Fatal(err)
-				}
+			if err := known(f); err != nil {
+				t.Fatal(err)
 			}
 			if _, err := f.Replace(t.Context(), "k", session{User: "two"}, was, life, now); err != nil {
 				t.Fatal(err)
@@ -99,9 +97,6 @@ func TestSessionAheadOfReplicas(t *testing.T) {
 					t.Errorf("%s, while a replica is behind for a moment: %v", call, err)
 				}
 				f.account.ClearFaults()
-				if known == nil {
-					continue // if replicas stay behind, it looks like a recreated container
-				}
 				f.inject(t, behindFor(100))
 				if err := read(); err == nil || errors.Is(err, driver.ErrNotFound) || errors.Is(err, driver.ErrRefused) {
 					t.Errorf("%s, while all replicas are behind: %v, want the client's error", call, err)
@@ -127,7 +122,44 @@ func TestStatsOfReadsMadeAgain(t *testing.T) {
 	}
 }
 
-// Tokens of a recreated container are dropped.
+// A process that has only written keeps its session too, over a split that lasts and over replicas that stay behind.
+func TestSessionBeforeFirstRead(t *testing.T) {
+	for name, status := range map[string][2]int{"split": {http.StatusGone, 1007}, "behind": {http.StatusNotFound, 1002}} {
+		for call, read := range map[string]func(f *fixture[session]) (bool, error){
+			"Get": func(f *fixture[session]) (bool, error) { _, err := f.Get(t.Context(), "k"); return true, err },
+			"GetMulti": func(f *fixture[session]) (bool, error) {
+				found, err := f.GetMulti(t.Context(), []string{"k"})
+				return len(found) > 0, err
+			},
+		} {
+			f := open[session](t, nil)
+			f.account.SetLag(true)
+			f.mustInsert(t, "k", session{User: "ann"}, lasting(time.Hour), base)
+			f.inject(t, cosmostest.Fault{Ops: behindFor(1).Ops, Status: status[0], SubStatus: status[1], Count: 100})
+			if _, err := read(f); err == nil || errors.Is(err, driver.ErrNotFound) {
+				t.Errorf("%s, %s: %v, want the client's error", name, call, err)
+			}
+			f.account.ClearFaults()
+			if found, err := read(f); err != nil || !found {
+				t.Errorf("%s, %s afterwards: found %v, %v; want the insert", name, call, found, err)
+			}
+		}
+	}
+}
+
+// A container that no answer has named is not another one.
+func TestSessionOfUnknownContainer(t *testing.T) {
+	var s sessions
+	s.observe(&http.Response{Header: http.Header{"X-Ms-Session-Token": {"0:-1#7"}}}, nil)
+	if s.movedTo("AQAAAAAAAAA=") || s.token(nil) == nil {
+		t.Error("the first name of the container has dropped its tokens")
+	}
+	if !s.movedTo("AgAAAAAAAAA=") || s.token(nil) != nil {
+		t.Error("another container has kept the tokens")
+	}
+}
+
+// Tokens of a recreated container are dropped, also by a process that has only written.
 func TestSessionOfAnotherContainer(t *testing.T) {
 	for name, read := range map[string]func(d *Driver[session]) error{
 		"Get":      func(d *Driver[session]) error { _, err := d.Get(t.Context(), "k"); return err },
@@ -140,7 +172,6 @@ func TestSessionOfAnotherContainer(t *testing.T) {
 			}
 			f.mustInsert(t, "k", session{}, lasting(time.Hour), base)
 		}
-		f.mustGet(t, "k")
 		if _, err := f.container.Delete(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}

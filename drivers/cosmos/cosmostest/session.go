@@ -61,11 +61,12 @@ func (n *container) session(c *call, p *partition) (uint64, *answer) {
 	return session, nil
 }
 
-// setToken puts the session token of p into r.
+// setToken puts the session token of p into r, and the container that it is of.
 func (r *answer) setToken(n *container, c *call, p *partition) {
 	if r.header == nil {
 		r.header = make(map[string]string)
 	}
+	r.header["x-ms-content-path"] = n.rid
 	r.header["x-ms-session-token"] = fmt.Sprintf("%s:-1#%d", p.id, n.writtenIn(c, p))
 }
 
