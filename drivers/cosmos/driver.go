@@ -30,7 +30,9 @@ var (
 
 // New returns a driver for records in the container of client. opts may be nil; it is copied. New
 // does no I/O. An argument that breaks its rule is a *driver.InvalidError, and so is a T with a
-// field that cannot hold what the driver writes to its property.
+// field that cannot hold what the driver writes to its property. JSON does not keep a
+// map[string]big.Int, because only *big.Int encodes itself and nothing in a map has an address: such a T is
+// refused too, if Options.Codec is nil.
 func New[T any](client Client, opts *Options) (*Driver[T], error) {
 	if client == nil {
 		return nil, &driver.InvalidError{Field: "client", Value: "nil", Rule: "is required"}

@@ -168,6 +168,11 @@ func (d *Driver[T]) decode(body []byte) (v T, err error) {
 // only the key itself can tell.
 func (d *Driver[T]) checkValue() (triesKeys bool, err error) {
 	o := &d.opts
+	if codec, ok := o.Codec.(kit.JSON); ok {
+		if err := codec.Check(reflect.TypeFor[T]()); err != nil {
+			return false, err
+		}
+	}
 	own := d.own(identity{id: "id", partition: [maxLevels]string{"id", "id", "id"}}, maxVersion)
 	own = append(own, o.life(driver.Life{CreatedAt: latest, ExpiresAt: latest}, 0)...) // with a ttl of -1
 	own = append(own, property{ttlName, strconv.Itoa(maxTTL)})

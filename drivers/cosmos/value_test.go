@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"net/netip"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/tidwall/gjson"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -73,6 +75,11 @@ func TestOptions(t *testing.T) {
 		}](),
 	} {
 		wantInvalid(t, "a T that does not suit "+property, err, fmt.Sprintf("property %q", property), "rename")
+	}
+	type sums struct{ Sums map[string]big.Int }
+	wantInvalid(t, "a T that JSON does not keep", newOnly[sums](), "T", "big.Int by pointer")
+	if _, err := New[sums](&azcosmos.ContainerClient{}, &Options{Codec: struct{ kit.JSON }{}}); err != nil {
+		t.Errorf("a T of a codec of its own: %v", err)
 	}
 	if err := newOnly[struct {
 		ID        netip.Addr `json:"id"`

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/big"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +53,20 @@ func TestNilPointers(t *testing.T) {
 	testNilPointer[json.RawMessage](t)
 	testNilPointer[any](t)
 	testNilPointer[purse](t)
+}
+
+// A T that JSON does not keep is refused, but a Transcoder of the application's own may keep it.
+func TestLostByJSON(t *testing.T) {
+	f := open(t)
+	for name, code := range map[string]gocb.Transcoder{"json": nil, "legacy": gocb.NewLegacyTranscoder()} {
+		var invalid *driver.InvalidError
+		if _, err := couchbase.New[map[string]account](f.c, &couchbase.Options{Transcoder: code}); !errors.As(err, &invalid) || invalid.Field != "T" || !strings.Contains(invalid.Rule, "account by pointer") {
+			t.Errorf("%s: %v; want a T that is refused", name, err)
+		}
+	}
+	if _, err := couchbase.New[map[string]account](f.c, &couchbase.Options{Transcoder: packed{}}); err != nil {
+		t.Error(err)
+	}
 }
 
 func testNilPointer[E any](t *testing.T) {

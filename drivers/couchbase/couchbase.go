@@ -50,7 +50,8 @@ const (
 //
 // An option that breaks its rule is a *driver.InvalidError that names it, and so is a T with a field
 // that cannot hold the created_at that CreatedIn: Body writes, or whose name differs from it in case
-// alone.
+// alone. JSON does not keep a map[string]big.Int, because only *big.Int encodes itself and nothing in a map has an
+// address: such a T is refused too.
 func New[T any](c *gocb.Collection, opts *Options) (*Driver[T], error) {
 	if c == nil {
 		return nil, &driver.InvalidError{Field: "collection", Value: "nil", Rule: "is required"}
@@ -82,8 +83,14 @@ func New[T any](c *gocb.Collection, opts *Options) (*Driver[T], error) {
 	return d, nil
 }
 
-// checkValue rejects a T with a field that does not suit a created_at in the body.
+// checkValue rejects a T that JSON does not keep, or with a field that does not suit a created_at in the body.
 func (d *Driver[T]) checkValue() error {
+	switch d.codec.Transcoder.(type) {
+	case *gocb.JSONTranscoder, *gocb.LegacyTranscoder:
+		if err := (kit.JSON{}).Check(reflect.TypeFor[T]()); err != nil {
+			return err
+		}
+	}
 	if !d.created.body {
 		return nil
 	}

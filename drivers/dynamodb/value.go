@@ -16,8 +16,8 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// ownMethods are those by which values of attributevalue encode and decode themselves.
-var ownMethods = kit.Methods{Encode: "MarshalDynamoDBAttributeValue", Decode: "UnmarshalDynamoDBAttributeValue"}
+// encoding is what attributevalue asks values for.
+var encoding = &kit.Encoding{Tag: "dynamodbav", Pairs: []kit.Methods{{Encode: "MarshalDynamoDBAttributeValue", Decode: "UnmarshalDynamoDBAttributeValue"}}}
 
 // encode encodes v into a map that the caller may modify. A map of attributes is stored unchanged.
 func (d *Driver[T]) encode(v T) (_ map[string]types.AttributeValue, err error) {
@@ -35,7 +35,7 @@ func (d *Driver[T]) encode(v T) (_ map[string]types.AttributeValue, err error) {
 	}()
 	raw, ok := any(v).(map[string]types.AttributeValue)
 	if !ok {
-		av, err := attributevalue.MarshalWithOptions(kit.Addressable(v, ownMethods), opts...)
+		av, err := attributevalue.MarshalWithOptions(encoding.Addressable(v), opts...)
 		if err != nil {
 			return nil, invalid("must be one that attributevalue encodes", unquoted{err})
 		}
@@ -138,6 +138,9 @@ func (d *Driver[T]) misshapen(item map[string]types.AttributeValue, err error) e
 func (d *Driver[T]) checkValue() (triesKeys bool, err error) {
 	if _, err := d.decode(map[string]types.AttributeValue{"any": text("")}); errors.Is(err, errPanic) {
 		return false, &driver.InvalidError{Field: "T", Value: reflect.TypeFor[T]().String(), Rule: "must be one that attributevalue decodes into", Err: err}
+	}
+	if err := encoding.Check(reflect.TypeFor[T]()); err != nil {
+		return false, err
 	}
 	o := &d.opts
 	beside := number("1") // without Retain it is not written

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -79,6 +80,9 @@ func TestOptions(t *testing.T) {
 	client := redistest.StartVirtual(t).Client(t)
 	if _, err := redis.New[profile](nil, nil); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("New without a client: %v", err)
+	}
+	if _, err := redis.New[map[string]big.Int](client, nil); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "big.Int by pointer") {
+		t.Errorf("a T that JSON does not keep: %v", err)
 	}
 	if _, err := redis.New[profile](client, &redis.Options{MaxSkew: -1}); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("New with a negative MaxSkew: %v", err)

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"reflect"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -29,7 +30,8 @@ var (
 )
 
 // New returns a driver over client. opts may be nil; it is copied. New does no I/O. An
-// argument that breaks its rule is a *driver.InvalidError.
+// argument that breaks its rule is a *driver.InvalidError, and so, if Options.Codec is nil, is a T that JSON
+// does not keep: a map[string]big.Int, because only *big.Int encodes itself and nothing in a map has an address.
 func New[T any](client rueidis.Client, opts *Options) (*Driver[T], error) {
 	if client == nil {
 		return Over[T](nil, opts)
@@ -45,6 +47,11 @@ func Over[T any](client Client, opts *Options) (*Driver[T], error) {
 	o, err := driver.Given(opts).validate()
 	if err != nil {
 		return nil, err
+	}
+	if codec, ok := o.Codec.(kit.JSON); ok {
+		if err := codec.Check(reflect.TypeFor[T]()); err != nil {
+			return nil, err
+		}
 	}
 	return &Driver[T]{client: client, opts: o}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	stdsql "database/sql"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,7 +37,8 @@ var (
 
 // New returns a driver for records in a table of db. The table's name may be schema.table;
 // db speaks dialect. opts may be nil; it is copied. New does no I/O. An argument that
-// breaks its rule is a *driver.InvalidError.
+// breaks its rule is a *driver.InvalidError, and so is a T for a column of JSON that JSON does not keep: a
+// map[string]big.Int, because only *big.Int encodes itself and nothing in a map has an address.
 func New[T any](db *stdsql.DB, dialect Dialect, table string, opts *Options[T]) (*Driver[T], error) {
 	return Over(db, nil, dialect, table, opts)
 }
@@ -67,6 +69,11 @@ func Over[T any](db *stdsql.DB, on client.Pool, dialect Dialect, table string, o
 	o, err := driver.Given(opts).validate()
 	if err != nil {
 		return nil, err
+	}
+	if o.Value != "" {
+		if err := (kit.JSON{}).Check(reflect.TypeFor[T]()); err != nil {
+			return nil, err
+		}
 	}
 	t := newTable(db, on, speaks, schema, name, layout{
 		key: o.Key, created: o.CreatedAt, expires: o.ExpiresAt, sweep: o.SweepAt, version: o.Version,

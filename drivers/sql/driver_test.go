@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -409,6 +410,7 @@ func TestNewRefuses(t *testing.T) {
 			_, err := New(db, SQLite, "t", &Options[session]{CreatedAt: TimeColumn{Type: 9}})
 			return err
 		},
+		"T":               func() error { _, err := New[map[string]big.Int](db, SQLite, "t", nil); return err },
 		"Options.MaxKey":  func() error { _, err := New(db, SQLite, "t", &Options[session]{MaxKey: -1}); return err },
 		"Options.MaxSkew": func() error { _, err := New(db, SQLite, "t", &Options[session]{MaxSkew: -1}); return err },
 	} {

@@ -2,8 +2,15 @@ package kit
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math/big"
+	"net/netip"
+	"reflect"
+	"strings"
 	"testing"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // word has its encoding on the pointer.
@@ -46,6 +53,124 @@ func TestJSONByPointer(t *testing.T) {
 	} {
 		if got, err := (JSON{}).Encode(c.v); err != nil || string(got) != c.want {
 			t.Errorf("%T: %s, %v; want %s", c.v, got, err, c.want)
+		}
+	}
+}
+
+// bounds is a flag.TextVar, and its UnmarshalJSON, which fills in a default, reads it field by field.
+type bounds struct{ Low, High int }
+
+func (l *bounds) MarshalText() ([]byte, error)    { return fmt.Appendf(nil, "%d-%d", l.Low, l.High), nil }
+func (l *bounds) UnmarshalText(text []byte) error { return errors.ErrUnsupported }
+func (l *bounds) UnmarshalJSON(b []byte) error {
+	type plain bounds
+	p := plain{High: 100}
+	err := json.Unmarshal(b, &p)
+	*l = bounds(p)
+	return err
+}
+
+// level is a map's key with its text on the pointer.
+type level int
+
+func (l *level) MarshalText() ([]byte, error)    { return []byte(strings.Repeat("x", int(*l))), nil }
+func (l *level) UnmarshalText(text []byte) error { *l = level(len(text)); return nil }
+
+// ledger writes and reads all of itself.
+type ledger struct{ Sums map[string]big.Int }
+
+func (l ledger) MarshalText() ([]byte, error) { s := l.Sums["a"]; return s.MarshalText() }
+func (l *ledger) UnmarshalText(text []byte) error {
+	var sum big.Int
+	err := sum.UnmarshalText(text)
+	l.Sums = map[string]big.Int{"a": sum}
+	return err
+}
+
+// tree has some of itself in a map.
+type tree struct {
+	Left *tree
+	More []tree
+	By   map[string]tree
+	Sum  big.Int
+}
+
+// branch has none of itself in a map.
+type branch struct {
+	Left *branch
+	More []branch
+	By   map[string]*branch
+	Sum  big.Int
+}
+
+// What Check accepts is read back, and what it refuses is not.
+func TestJSONCheck(t *testing.T) {
+	type purse struct{ Total big.Int }
+	sum := *big.NewInt(17)
+	for _, c := range []struct {
+		v    any
+		hold string // what the rule names; empty: accepted
+	}{
+		{v: bounds{1, 2}},
+		{v: purse{sum}},
+		{v: []purse{{sum}}},
+		{v: map[string]*big.Int{"a": &sum}},
+		{v: map[string][]purse{"a": {{sum}}}},
+		{v: map[string]*purse{"a": {sum}}},
+		{v: map[string]any{"a": "b"}},
+		{v: map[int]string{1: "a"}},
+		{v: map[string]view{"a": {"n", "s"}}},
+		{v: map[netip.Addr]string{netip.IPv6Loopback(): "a"}},
+		{v: view{"n", "s"}},
+		{v: ledger{map[string]big.Int{"a": sum}}},
+		{v: struct {
+			Total big.Int
+			Views map[string]view
+		}{sum, map[string]view{"a": {"n", "s"}}}},
+		{v: struct {
+			Total *big.Int
+			V     view
+		}{&sum, view{"n", "s"}}},
+		{v: struct {
+			Total big.Int
+			V     view `json:"-"`
+		}{Total: sum}},
+		{v: struct {
+			A int
+			M map[string]big.Int `json:"-"`
+		}{A: 1}},
+		{v: tree{By: map[string]tree{"a": {Sum: sum}}}, hold: "big.Int"},
+		{v: &branch{Sum: sum, Left: &branch{More: []branch{{Sum: sum}}, By: map[string]*branch{"a": {Sum: sum}}}}},
+		{v: struct {
+			Total big.Int
+			V     view
+		}{sum, view{"n", "s"}}, hold: "big.Int"},
+		{v: struct {
+			V     struct{ view }
+			Total [1]big.Int
+		}{struct{ view }{view{"n", "s"}}, [1]big.Int{sum}}, hold: "big.Int"},
+		{v: map[string]big.Int{"a": sum}, hold: "big.Int"},
+		{v: map[string]purse{"a": {sum}}, hold: "big.Int"},
+		{v: []map[string][1]big.Int{{"a": {sum}}}, hold: "big.Int"},
+		{v: &struct{ M map[string]struct{ purse } }{map[string]struct{ purse }{"a": {purse{sum}}}}, hold: "big.Int"},
+		{v: map[level]string{3: "a"}, hold: "kit.level"},
+	} {
+		err := JSON{}.Check(reflect.TypeOf(c.v))
+		if c.hold != "" {
+			var invalid *driver.InvalidError
+			if !errors.As(err, &invalid) || invalid.Field != "T" || invalid.Value != reflect.TypeOf(c.v).String() || !strings.Contains(invalid.Rule, c.hold) {
+				t.Errorf("%T: error %v, want one of T that names %s", c.v, err, c.hold)
+			}
+		} else if err != nil {
+			t.Error(err)
+		}
+		into := reflect.New(reflect.TypeOf(c.v))
+		b, bad := JSON{}.Encode(c.v)
+		if bad == nil {
+			bad = json.Unmarshal(b, into.Interface())
+		}
+		if kept := bad == nil && reflect.DeepEqual(into.Elem().Interface(), c.v); kept != (err == nil) {
+			t.Errorf("%T: %+v is stored as %s and read as %+v, %v", c.v, c.v, b, into.Elem(), bad)
 		}
 	}
 }

@@ -23,6 +23,9 @@ func checkData[T any]() error {
 	if err != nil {
 		return &slidingttl.InvalidError{Field: "T", Value: t.String(), Rule: "must encode and decode as JSON", Err: err}
 	}
+	if err := (kit.JSON{}).Check(t); err != nil {
+		return err
+	}
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}

@@ -37,6 +37,7 @@ func TestDataThatCannotBeStored(t *testing.T) {
 		"embeds unexported":  checkData[struct{ hidden }](),
 		"a channel":          checkData[chan int](),
 		"a field of no JSON": checkData[struct{ F func() }](),
+		"a map of big.Int":   checkData[struct{ Sums map[string]big.Int }](),
 	} {
 		var invalid *slidingttl.InvalidError
 		if !errors.As(err, &invalid) || invalid.Field != "T" || invalid.Value == "" || invalid.Rule == "" {

@@ -34,8 +34,8 @@ type Manager[T any] struct {
 // If d is nil, sessions are kept in this process's memory, and a log line says so. They end
 // with the process, and other servers do not know them.
 //
-// An option that breaks its rule, and a T of which JSON would keep nothing, is a
-// *slidingttl.InvalidError that names it.
+// An option that breaks its rule, and a T of which JSON would keep nothing, or not a part (map[string]big.Int:
+// only *big.Int encodes itself, and nothing in a map has an address), is a *slidingttl.InvalidError that names it.
 func New[T any](d driver.Driver[Record], opts *Options) (*Manager[T], error) {
 	m := &Manager[T]{listings: newListings()}
 	if opts != nil {
