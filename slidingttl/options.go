@@ -64,8 +64,9 @@ type Options[T any] struct {
 	// TouchTimeout bounds one touch, which has a context of its own, and before it the read of a record whose
 	// touch has waited. One that gets no answer holds back its key's next one for so long, so it must lie well
 	// below the idle grace. While the store fails touches, or as many run as may, one more is tried each eighth of
-	// it, or at once after one that was made. A try takes a minute at most, so eight run at a time; if the driver
-	// ignores that, more do, and the next ones come more rarely, up to 30 s apart. Zero: 5 s.
+	// it, or at once after one that was made. A try takes a minute at most, and as long before it for that read,
+	// so eight to sixteen run at a time; if the driver ignores that, more do, and the next ones come more rarely,
+	// up to 30 s apart. Zero: 5 s.
 	TouchTimeout time.Duration
 
 	// Strict makes a read fail when its touch failed; GetMulti returns the value beside the key's error.

@@ -191,9 +191,10 @@ func (s *Store[T]) load(ctx context.Context, d driver.Driver[T], key string, r *
 // A record whose expiry passed during the read may have been touched meanwhile, and so may a
 // record that a stale read shows dead. Those are read again.
 func (s *Store[T]) judge(ctx context.Context, key string, r *readResult[T], began driver.Instant, err error) error {
-	doubt := began
+	at, doubt := began, began
 	if s.stale {
-		doubt = began.Add(-staleness).Add(-s.opts.MaxSkew) // the unseen touch may be by a clock that is behind
+		at = began.Add(-staleness)
+		doubt = at.Add(-s.opts.MaxSkew) // the unseen touch may be by a clock that is behind
 	}
 	if err = s.judgeLife(key, r, err); s.mayLive(r, doubt, err) {
 		err = s.readAlive(ctx, key, r)
@@ -204,7 +205,7 @@ func (s *Store[T]) judge(ctx context.Context, key string, r *readResult[T], bega
 		_, now := s.clock.Bounds()
 		s.touches.Seen(r.meta.CreatedAt, now)
 		if !driver.MayUndo(ctx) {
-			s.memo.Read(key, &r.meta, r.since, began, r.rules)
+			s.memo.Read(key, &r.meta, r.since, at, r.rules)
 		}
 		s.stats.Add(tally.Hits)
 	case errors.Is(err, ErrNotFound):

@@ -11,6 +11,7 @@ import (
 	"github.com/slidingttl/slidingttl/drivers/memory"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/fakestore"
 )
 
 // lagging is a remote store whose Get returns the records as of the last call of catchUp, like an
@@ -493,4 +494,109 @@ func TestStaleReadAfterLowering(t *testing.T) {
 			t.Errorf("Keep leaves %v, want %v", left, tight.IdleGrace)
 		}
 	})
+}
+
+// A driver whose reads may be stale. A store lowers a record's expiry, reads it as lowered, and then by a replica that is 7 s
+// behind. It knows that what that shows is what its own touch replaced.
+func TestStaleReadOfWhatItsOwnTouchLowered(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		under := fakestore.New[int](time.Millisecond)
+		var stale *driver.Entry[int]
+		d := &fakestore.Driver[int]{Step: time.Millisecond, Has: []any{(*driver.Latest[int])(nil)}}
+		d.Handle = func(c *fakestore.Call[int]) {
+			switch {
+			case c.Op == fakestore.Get && stale != nil:
+				c.Entry = *stale
+			case c.Op == fakestore.Get, c.Op == fakestore.Latest:
+				c.Entry, c.Err = under.Get(c.Ctx, c.Key)
+			default:
+				fakestore.Forward(under, c)
+			}
+		}
+		p := slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: 1000 * time.Hour, Slack: 10 * time.Second}
+		s := open(t, driver.Driver[int](d), p, &slidingttl.Options[int]{MaxSkew: time.Second})
+		plant(under, "k", 77*time.Second) // of a looser policy: 7 s beyond
+		was := stored(t, under, "k")
+		read(t, s, "k") // lowers it to 71 s
+		time.Sleep(1100 * time.Millisecond)
+		_, err := s.Peek(t.Context(), "k")
+		must(t, err)
+		time.Sleep(5900 * time.Millisecond)
+		stale = &was
+		_, err = s.Peek(t.Context(), "k") // of what was stored 7 s ago
+		must(t, err)
+		stale = nil
+		time.Sleep(8 * time.Second)
+		must(t, s.Keep(t.Context(), "k"))
+		if left := time.Until(stored(t, under, "k").ExpiresAt.Time()); left < p.IdleGrace {
+			t.Errorf("Keep leaves %v, want %v", left, p.IdleGrace)
+		}
+	})
+}
+
+// newStale returns a driver whose Get answers by what was stored lag ago.
+func newStale(lag time.Duration) (d *fakestore.Driver[int], under *hoard[int]) {
+	under = fakestore.New[int](time.Millisecond)
+	d = &fakestore.Driver[int]{Step: time.Millisecond, Has: []any{(*driver.Latest[int])(nil)}}
+	type state struct {
+		at time.Time
+		e  driver.Entry[int]
+		ok bool
+	}
+	var states []state
+	d.Handle = func(c *fakestore.Call[int]) {
+		switch c.Op {
+		case fakestore.Get:
+			now := time.Now()
+			var s state
+			for _, x := range states {
+				if !x.at.After(now.Add(-lag)) {
+					s = x
+				}
+			}
+			c.Entry = s.e
+			if !s.ok {
+				c.Err = driver.ErrNotFound
+			}
+		case fakestore.Latest:
+			c.Entry, c.Err = under.Get(c.Ctx, c.Key)
+		default:
+			fakestore.Forward(under, c)
+			e, err := under.Get(context.Background(), c.Key)
+			states = append(states, state{time.Now(), e, err == nil})
+		}
+	}
+	return d, under
+}
+
+// A driver whose reads may be stale. Clocks equal, MaxSkew 1 s, reads 8 s old. One process lowers a record; the other reads it
+// 7.5 s later. What it sees lies no longer beyond the policy, and was replaced before.
+func TestKeepAfterAStaleRead(t *testing.T) {
+	for name, access := range map[string]func(context.Context, *slidingttl.Store[int]) error{
+		"Get":  func(ctx context.Context, s *slidingttl.Store[int]) error { _, err := s.Get(ctx, "k"); return err },
+		"Keep": func(ctx context.Context, s *slidingttl.Store[int]) error { return s.Keep(ctx, "k") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newStale(8 * time.Second)
+				p := slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: 1000 * time.Hour, Slack: 10 * time.Second}
+				loose := p
+				loose.IdleGrace, loose.Slack = 90*time.Second, 0
+				o := &slidingttl.Options[int]{MaxSkew: time.Second}
+				latest := *o
+				latest.Latest = true
+				before, a, b := open(t, driver.Driver[int](d), loose, o), open(t, driver.Driver[int](d), p, &latest), open(t, driver.Driver[int](d), p, o)
+				must(t, before.Insert(t.Context(), "k", 1)) // 90 s
+				time.Sleep(13 * time.Second)                // 77 s left: beyond
+				read(t, a, "k")                             // lowers it to 71 s
+				time.Sleep(7500 * time.Millisecond)         // 69.5 s left by the stale record
+				must(t, access(t.Context(), b))
+				time.Sleep(9 * time.Second) // 60.5 s left by the stale record, 54.5 by the stored one
+				must(t, access(t.Context(), b))
+				if left := time.Until(stored(t, under, "k").ExpiresAt.Time()); left < p.IdleGrace {
+					t.Errorf("%s leaves %v, want %v", name, left, p.IdleGrace)
+				}
+			})
+		})
+	}
 }

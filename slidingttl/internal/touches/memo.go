@@ -96,7 +96,11 @@ func (m *Memo) Read(key string, meta *driver.Meta, since uint64, at driver.Insta
 	} else {
 		key = strings.Clone(key) // it may be part of a long string
 	}
-	if n := (&remembered{key: key, meta: *meta, at: at}); s.CompareAndSwap(r, n) {
+	n := &remembered{key: key, meta: *meta, at: at}
+	if r != nil && r.key == key && r.meta == *meta { // what this store's touch replaced stays known
+		n.landed, n.replaced, n.sure = r.landed, r.replaced, r.sure
+	}
+	if s.CompareAndSwap(r, n) {
 		m.validate(s, n, h, since)
 	}
 }

@@ -133,3 +133,22 @@ func TestForgottenStaysForgotten(t *testing.T) {
 		t.Errorf("forgotten before %d, want 7", g.at.Load())
 	}
 }
+
+// A read that shows what a touch left says when that was stored, and takes nothing of what is known of the touch.
+func TestMemoKeepsATouchThatIsRead(t *testing.T) {
+	was, is := meta(200_000), meta(100_000)
+	m := NewMemo(16)
+	before := m.Clock()
+	m.Touched("k", was, is, before, 0, true)
+	m.Read("k", &is, m.Clock(), 60_000, minute) // by then no process lowers it
+	if _, at := m.KnownAt("k"); at != 60_000 {
+		t.Errorf("it is known at %d", at)
+	}
+	if o := m.landedSince(&Access{Key: "k", Rules: minute, Since: before}); o.Meta != is || o.Replaced != was {
+		t.Errorf("the touch is %+v", o)
+	}
+	m.Read("k", &was, m.Clock(), 61_000, minute) // stale
+	if known := m.Known("k"); *known != is {
+		t.Errorf("a stale read makes that %+v", known)
+	}
+}
