@@ -83,6 +83,9 @@ func (d *Driver[T]) fetch(ctx context.Context, k identity) ([]byte, error) {
 		return nil, failed(ctx, err)
 	}
 	d.sessions.observe(res.RawResponse, &of)
+	if d.sessions.container.Load() == nil { // the answer does not name it, as of a proxy
+		d.sessions.of(gjson.GetBytes(res.Value, "_rid").Str)
+	}
 	d.stats.charged(&d.stats.ReadUnits, res.RequestCharge)
 	return res.Value, nil
 }

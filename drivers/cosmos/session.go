@@ -24,6 +24,7 @@ const (
 // sessions keeps the latest session token of each physical partition.
 type sessions struct {
 	container atomic.Pointer[string] // the container of the tokens; nil: unknown
+	named     atomic.Pointer[string] // what the last answer called it; nil: none has
 
 	mu     sync.Mutex         // guards the rest
 	tokens map[string]*string // "id:token" by the id of the partition key range
@@ -68,7 +69,7 @@ func (s *sessions) of(rid string) {
 }
 
 // movedTo forgets the tokens if they are of another container, because this one refuses reads with
-// them. It reports whether it did.
+// them. It reports whether it did. While the tokens' container is unknown it takes this one for it.
 func (s *sessions) movedTo(rid string) bool {
 	c := containerOf(rid)
 	if known := s.container.Swap(&c); known == nil || *known == c {
@@ -98,7 +99,14 @@ func (s *sessions) observe(answer *http.Response, of *hash) {
 	if !ok {
 		return
 	}
-	s.of(answer.Header.Get(containerHeader))
+	if rid := answer.Header.Get(containerHeader); rid != "" {
+		if named := s.named.Load(); named == nil || *named != rid {
+			if len(containerOf(rid)) == 8 {
+				s.movedTo(rid) // the tokens of a container that was deleted would be later than its own
+			}
+			s.named.Store(&rid)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if of != nil {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
 	"github.com/slidingttl/slidingttl/drivers/cosmos/cosmostest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -202,6 +204,70 @@ func TestNewerTokens(t *testing.T) {
 		slices.Sort(tokens)
 		if got := strings.Join(tokens, ","); got != step.want {
 			t.Errorf("after %s:%s the token is %v, want %s", step.part, step.token, got, step.want)
+		}
+	}
+}
+
+// unnamed takes from the answers what names their container, as a proxy or an emulator that does not have it.
+func unnamed(o *azcosmos.ClientOptions) {
+	client := *o.Transport.(*http.Client)
+	below := client.Transport
+	client.Transport = roundTripper(func(req *http.Request) (*http.Response, error) {
+		res, err := below.RoundTrip(req)
+		if err == nil {
+			res.Header.Del(containerHeader)
+		}
+		return res, err
+	})
+	o.Transport = &client
+}
+
+// A container that is deleted and created anew is read, also where answers do not name it: items have its _rid.
+func TestRecreatedUnnamed(t *testing.T) {
+	f := open[session](t, nil, unnamed)
+	for range 5 {
+		if err := f.Delete(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		f.mustInsert(t, "k", session{}, lasting(time.Hour), base)
+	}
+	f.mustGet(t, "k")
+	if _, err := f.container.Delete(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	f.account.Container(t, f.Properties(f.container.ID()), impatient)
+	if _, err := f.Get(t.Context(), "k"); !errors.Is(err, driver.ErrNotFound) {
+		t.Errorf("a read from the new container: %v", err)
+	}
+}
+
+// A process that writes to the new container first reads its own writes there.
+func TestRecreatedOwnWrites(t *testing.T) {
+	for name, read := range map[string]func(f *fixture[session]) (bool, error){
+		"Get": func(f *fixture[session]) (bool, error) {
+			e, err := f.Get(t.Context(), "k")
+			return e.Value.User == "new", err
+		},
+		"GetMulti": func(f *fixture[session]) (bool, error) {
+			found, err := f.GetMulti(t.Context(), []string{"k"})
+			return found["k"].Value.User == "new", err
+		},
+	} {
+		f := open[session](t, nil)
+		for range 5 {
+			if err := f.Delete(t.Context(), "k"); err != nil {
+				t.Fatal(err)
+			}
+			f.mustInsert(t, "k", session{}, lasting(time.Hour), base)
+		}
+		if _, err := f.container.Delete(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		f.account.Container(t, f.Properties(f.container.ID()), impatient)
+		f.account.SetLag(true)
+		f.mustInsert(t, "k", session{User: "new"}, lasting(time.Hour), base)
+		if new, err := read(f); err != nil || !new {
+			t.Errorf("%s after an insert in the new container: %v, %v; want the insert", name, new, err)
 		}
 	}
 }

@@ -20,6 +20,7 @@ type core struct {
 	names  map[string]string // attribute names by their placeholders in expressions
 	stats  tally
 
+	encoding  *kit.Encoding
 	triesKeys bool // each write decodes its key into a T
 
 	clock                 func() time.Time                         // the system's
@@ -54,7 +55,7 @@ func New[T any](client Client, table string, opts *Options) (*Driver[T], error) 
 	if o.LifeTable != "" && tableName(o.LifeTable) == tableName(table) {
 		return nil, &driver.InvalidError{Field: "Options.LifeTable", Value: "the table of the values", Rule: "must be another table"}
 	}
-	d := &Driver[T]{core{client: client, table: table, opts: o, clock: time.Now, draw: kit.NewVersion, doubtLasts: doubtLasts, lifeLasts: lifeLasts, names: map[string]string{
+	d := &Driver[T]{core{client: client, table: table, opts: o, encoding: o.encoding(), clock: time.Now, draw: kit.NewVersion, doubtLasts: doubtLasts, lifeLasts: lifeLasts, names: map[string]string{
 		"#k": o.PartitionKey.Name, "#e": o.Expiry, "#c": o.CreatedAt, "#v": o.Version,
 		"#x": o.RetainedExpiry, "#at": retainedAt, "#ttl": retainedTTL,
 		"#g": retainedGeneration, "#o": lifeEnded, "#n": lifeAnnounced, "#d": doubtName, "#b": formerName,

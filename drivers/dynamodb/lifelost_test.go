@@ -241,7 +241,7 @@ func TestLifeTableSettledAfterTheEnd(t *testing.T) {
 				k, err := other.primaryKey("k")
 				l, err2 := other.lifeOf(t.Context(), k)
 				_, s, err3 := other.valueAfter(t.Context(), k, l)
-				done, err4 := other.end(t.Context(), k, &s)
+				_, done, err4 := other.end(t.Context(), k, &s)
 				if err := errors.Join(err, err2, err3, err4); err != nil || !done {
 					t.Errorf("another process's end: %t, %v", done, err)
 				}

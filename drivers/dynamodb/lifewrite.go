@@ -380,17 +380,16 @@ func (d *core) doubtAny(ctx context.Context, f *attempts, k primaryKey) error {
 }
 
 // end ends the life of s, a dead record over which a new life is about to begin. Where a life may be about
-// to move to the value's item it sets a mark too, and ends nothing. It reports false if the life item is not
-// the one of s any more.
-func (d *core) end(ctx context.Context, k primaryKey, s *stored) (bool, error) {
+// to move to the value's item it sets a mark too, which it returns, and ends nothing. It reports false if the life item
+// is not the one of s any more.
+func (d *core) end(ctx context.Context, k primaryKey, s *stored) (mark uint64, ended bool, err error) {
 	l := &s.life
 	if s.ended() {
-		return true, nil
+		return 0, true, nil
 	}
 	c := l.exactly(&d.opts)
 	f := attempts{Attempts: kit.Attempts{Named: true}}
 	var set, remove []string
-	mark := uint64(0)
 	if d.moving(l) {
 		mark = d.newDoubt() | 1
 		set = []string{
@@ -408,14 +407,14 @@ func (d *core) end(ctx context.Context, k primaryKey, s *stored) (bool, error) {
 	}
 	found, err := d.updateLife(ctx, &f, k, c, updateOf(set, remove))
 	if err == nil {
-		return true, nil
+		return mark, true, nil
 	}
 	var refusal *types.ConditionalCheckFailedException
 	if !errors.As(err, &refusal) {
-		return false, err
+		return 0, false, err
 	}
 	is, err := d.readLife(found)
-	return err == nil && (is.of(s) && is.ended || mark != 0 && is.doubt == mark), err
+	return mark, err == nil && (is.of(s) && is.ended || mark != 0 && is.doubt == mark), err
 }
 
 // replaceApart is Replace of a record whose life stands apart.

@@ -16,15 +16,45 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// encoding is what attributevalue asks values for.
-var encoding = &kit.Encoding{Tag: "dynamodbav", Pairs: []kit.Methods{{Encode: "MarshalDynamoDBAttributeValue", Decode: "UnmarshalDynamoDBAttributeValue"}}}
+// encoding is attributevalue as o has it.
+func (o *Options) encoding() *kit.Encoding {
+	var encoder attributevalue.EncoderOptions
+	if o.Encoder != nil {
+		o.Encoder(&encoder)
+	}
+	e := &kit.Encoding{
+		Tag:   "dynamodbav",
+		Pairs: []kit.Methods{{Encode: "MarshalDynamoDBAttributeValue", Decode: "UnmarshalDynamoDBAttributeValue"}},
+		Through: func(v, into any) error {
+			av, err := attributevalue.MarshalWithOptions(v, o.encoder()...)
+			if err != nil {
+				return err
+			}
+			return attributevalue.UnmarshalWithOptions(av, into, o.decoder()...)
+		},
+	}
+	if encoder.UseEncodingMarshalers {
+		e.Pairs = append(e.Pairs, kit.Methods{Encode: "MarshalText", Decode: "UnmarshalText"}, kit.Methods{Encode: "MarshalBinary", Decode: "UnmarshalBinary"})
+	}
+	return e
+}
+
+func (o *Options) encoder() (opts []func(*attributevalue.EncoderOptions)) {
+	if o.Encoder != nil {
+		opts = append(opts, o.Encoder)
+	}
+	return opts
+}
+
+func (o *Options) decoder() (opts []func(*attributevalue.DecoderOptions)) {
+	if o.Decoder != nil {
+		opts = append(opts, o.Decoder)
+	}
+	return opts
+}
 
 // encode encodes v into a map that the caller may modify. A map of attributes is stored unchanged.
 func (d *Driver[T]) encode(v T) (_ map[string]types.AttributeValue, err error) {
-	var opts []func(*attributevalue.EncoderOptions)
-	if d.opts.Encoder != nil {
-		opts = append(opts, d.opts.Encoder)
-	}
 	invalid := func(rule string, err error) error {
 		return &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: rule, Err: err}
 	}
@@ -35,7 +65,7 @@ func (d *Driver[T]) encode(v T) (_ map[string]types.AttributeValue, err error) {
 	}()
 	raw, ok := any(v).(map[string]types.AttributeValue)
 	if !ok {
-		av, err := attributevalue.MarshalWithOptions(encoding.Addressable(v), opts...)
+		av, err := attributevalue.MarshalWithOptions(d.encoding.Addressable(v), d.opts.encoder()...)
 		if err != nil {
 			return nil, invalid("must be one that attributevalue encodes", unquoted{err})
 		}
@@ -93,11 +123,7 @@ func (d *Driver[T]) decode(item map[string]types.AttributeValue) (v T, err error
 			err = errPanic
 		}
 	}()
-	var opts []func(*attributevalue.DecoderOptions)
-	if d.opts.Decoder != nil {
-		opts = append(opts, d.opts.Decoder)
-	}
-	err = attributevalue.UnmarshalMapWithOptions(item, &v, opts...)
+	err = attributevalue.UnmarshalMapWithOptions(item, &v, d.opts.decoder()...)
 	return v, err
 }
 
@@ -139,7 +165,7 @@ func (d *Driver[T]) checkValue() (triesKeys bool, err error) {
 	if _, err := d.decode(map[string]types.AttributeValue{"any": text("")}); errors.Is(err, errPanic) {
 		return false, &driver.InvalidError{Field: "T", Value: reflect.TypeFor[T]().String(), Rule: "must be one that attributevalue decodes into", Err: err}
 	}
-	if err := encoding.Check(reflect.TypeFor[T]()); err != nil {
+	if err := d.encoding.Check(reflect.TypeFor[T]()); err != nil {
 		return false, err
 	}
 	o := &d.opts

@@ -83,18 +83,22 @@ func (d *core) insert(ctx context.Context, f *attempts, k primaryKey, put *dynam
 			}
 			c.text = "attribute_not_exists(#k) OR " + dead
 		case found.generation != 0:
-			if ended, err := d.end(ctx, k, found); err != nil {
+			mark, ended, err := d.end(ctx, k, found)
+			if err != nil {
 				return err
 			} else if !ended {
 				return d.met(ctx, k)
 			}
 			c = over(found, found.Meta, now)
 			put.ReturnValues = types.ReturnValueNone
-			err := d.sendPut(ctx, f, put, c)
-			if err == nil {
-				driver.Replaced(ctx, found.Meta)
+			if err = d.sendPut(ctx, f, put, c); err != nil {
+				return err
 			}
-			return err
+			if mark != 0 { // nothing of the life before moves any more
+				d.undoubt(ctx, &attempts{}, k, doubtMark{id: mark})
+			}
+			driver.Replaced(ctx, found.Meta)
+			return nil
 		default:
 			c.exactly("#e", found.expiry)
 		}
@@ -141,8 +145,11 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 	err = d.conditional(ctx, &f, k, func(found *stored) error {
 		return d.sendPut(ctx, &f, put, over(found, was, now))
 	}, func(found stored) kit.Verdict {
-		if found.Version == version {
+		switch {
+		case found.Version == version:
 			return kit.Landed
+		case found.odd != nil && found.unseen != nil:
+			return kit.Unreadable
 		}
 		return kit.Still(found.Meta, was, now)
 	})

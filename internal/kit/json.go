@@ -20,4 +20,14 @@ func (JSON) Check(t reflect.Type) error { return ofJSON.Check(t) }
 // ForJSON returns what encoding/json is given for v. See [Encoding.Addressable].
 func ForJSON(v any) any { return ofJSON.Addressable(v) }
 
-var ofJSON = &Encoding{Tag: "json", Pairs: []Methods{{"MarshalJSON", "UnmarshalJSON"}, {"MarshalText", "UnmarshalText"}}}
+var ofJSON = &Encoding{
+	Tag:   "json",
+	Pairs: []Methods{{"MarshalJSON", "UnmarshalJSON"}, {"MarshalText", "UnmarshalText"}},
+	Through: func(v, into any) error {
+		b, err := json.Marshal(v)
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(b, into)
+	},
+}

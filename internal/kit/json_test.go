@@ -87,6 +87,19 @@ func (l *ledger) UnmarshalText(text []byte) error {
 	return err
 }
 
+// profile reads an empty object too.
+type profile struct{ name string }
+
+func (p *profile) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]string{"name": p.name})
+}
+func (p *profile) UnmarshalJSON(b []byte) error {
+	var m map[string]string
+	err := json.Unmarshal(b, &m)
+	p.name = m["name"]
+	return err
+}
+
 // tree has some of itself in a map.
 type tree struct {
 	Left *tree
@@ -154,6 +167,12 @@ func TestJSONCheck(t *testing.T) {
 		{v: []map[string][1]big.Int{{"a": {sum}}}, hold: "big.Int"},
 		{v: &struct{ M map[string]struct{ purse } }{map[string]struct{ purse }{"a": {purse{sum}}}}, hold: "big.Int"},
 		{v: map[level]string{3: "a"}, hold: "kit.level"},
+		{v: struct{ P profile }{profile{"n"}}},
+		{v: map[string]profile{"a": {"n"}}, hold: "kit.profile"},
+		{v: struct {
+			P profile
+			M map[string]profile
+		}{M: map[string]profile{"a": {"n"}}}, hold: "kit.profile"},
 	} {
 		err := JSON{}.Check(reflect.TypeOf(c.v))
 		if c.hold != "" {

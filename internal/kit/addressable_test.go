@@ -1,0 +1,186 @@
+package kit
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// shape is a union by an interface that encodes itself; who holds it decodes it.
+type shape interface {
+	json.Marshaler
+	Area() int
+}
+type square struct{ Side int }
+
+func (s square) Area() int                    { return s.Side * s.Side }
+func (s square) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, `{"square":%d}`, s.Side), nil }
+
+type shapes map[string]shape
+
+func (s *shapes) UnmarshalJSON(b []byte) error {
+	var m map[string]struct{ Square int }
+	err := json.Unmarshal(b, &m)
+	*s = shapes{}
+	for k, v := range m {
+		(*s)[k] = square{v.Square}
+	}
+	return err
+}
+
+type drawing struct {
+	Name   string
+	Shapes shapes
+}
+
+// role is an enum: encoding/json writes a map's keys of a string kind as they are, and reads them by UnmarshalText.
+type role string
+
+func (r *role) MarshalText() ([]byte, error) { return []byte(*r), nil }
+func (r *role) UnmarshalText(b []byte) error {
+	if *r = role(b); *r != "admin" && *r != "user" {
+		return errors.New("no role")
+	}
+	return nil
+}
+
+// report adds what is computed, and fast is as ffjson and hand-written code have it: both on the pointer,
+// in the form of the fields.
+type report struct {
+	N  int
+	At fast
+}
+
+func (r *report) MarshalJSON() ([]byte, error) {
+	type plain report
+	return json.Marshal(struct {
+		*plain
+		Twice int
+	}{(*plain)(r), 2 * r.N})
+}
+
+type fast struct{ N int }
+
+func (f *fast) MarshalJSON() ([]byte, error) { type plain fast; return json.Marshal((*plain)(f)) }
+func (f *fast) UnmarshalJSON(b []byte) error { type plain fast; return json.Unmarshal(b, (*plain)(f)) }
+
+// span has a text by value, and JSON on the pointer that reads both.
+type span struct{ D time.Duration }
+
+func (s span) MarshalText() ([]byte, error) { return []byte(s.D.String()), nil }
+func (s *span) UnmarshalText(b []byte) error {
+	d, err := time.ParseDuration(string(b))
+	s.D = d
+	return err
+}
+func (s *span) MarshalJSON() ([]byte, error) { return json.Marshal(s.D.String()) }
+func (s *span) UnmarshalJSON(b []byte) error {
+	var text string
+	err := json.Unmarshal(b, &text)
+	return errors.Join(err, s.UnmarshalText([]byte(text)))
+}
+
+type redacted struct{ Name, Secret string }
+
+func (r *redacted) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]string{"Name": r.Name})
+}
+
+type withheld struct {
+	R  redacted
+	At fast
+}
+
+type amounts map[string]fast
+type hides struct {
+	amounts // of no exported name and no struct: encoding/json leaves it out
+	N       int
+}
+type covered struct {
+	inner
+	At int // encoding/json takes this one
+}
+type inner struct{ At fast }
+
+type money struct {
+	Cents int
+	Cur   string
+}
+
+func (m *money) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%d %s", m.Cents, m.Cur), nil }
+func (m *money) UnmarshalText(b []byte) error {
+	_, err := fmt.Sscanf(string(b), "%d %s", &m.Cents, &m.Cur)
+	return err
+}
+
+type ident int64
+
+func (i *ident) MarshalJSON() ([]byte, error) { return strconv.AppendInt(nil, int64(*i), 10), nil }
+func (i *ident) UnmarshalJSON(b []byte) error {
+	n, err := strconv.ParseInt(strings.Trim(string(b), `"`), 10, 64)
+	*i = ident(n)
+	return err
+}
+
+// What encoding/json keeps of what it is given is not refused, nor given to it by its address where it does not decode
+// that.
+func TestJSONKeepsWhatIsKeptByValue(t *testing.T) {
+	type line struct {
+		Price struct { // of no name: encoding/json decodes by its fields, but encodes its address by the promoted method
+			money
+			Note string
+		}
+	}
+	l := line{}
+	l.Price.Cents, l.Price.Cur, l.Price.Note = 5, "EUR", "n"
+	type quoted struct {
+		ID ident `json:"id,string"`
+	}
+	for name, v := range map[string]any{
+		"a map of an interface that is a json.Marshaler": drawing{"d", shapes{"a": square{2}}},
+		"a key of a string kind":                         map[role]int{"admin": 1},
+		"text by value, JSON by pointer":                 map[string]span{"a": {time.Hour}},
+		"pointer methods of the fields' form":            map[string]fast{"a": {1}},
+		"such a part of what only encodes itself":        report{N: 1, At: fast{2}},
+		"embedded, of no exported name and no struct":    hides{N: 1},
+		"an unnamed struct that embeds":                  l,
+		"what only encodes itself, and not all":          withheld{redacted{"n", "s"}, fast{1}},
+		"the option string":                              quoted{7},
+		"a map of fields that another field covers":      map[string]covered{"a": {At: 1}},
+	} {
+		if err := (JSON{}).Check(reflect.TypeOf(v)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		b, err := JSON{}.Encode(v)
+		into := reflect.New(reflect.TypeOf(v))
+		if err == nil {
+			err = JSON{}.Decode(b, into.Interface())
+		}
+		if err != nil || !reflect.DeepEqual(into.Elem().Interface(), v) {
+			t.Errorf("%s: it is stored as %s, and read as %+v, %v", name, b, into.Elem(), err)
+		}
+	}
+}
+
+// Where an empty value decodes in neither form, as one that is checked, its own methods decide.
+func TestJSONOfWhatHasNoEmptyValue(t *testing.T) {
+	type purse struct{ Price money }
+	p := purse{money{5, "EUR"}}
+	b, err := JSON{}.Encode(p)
+	if want := `{"Price":"5 EUR"}`; err != nil || string(b) != want {
+		t.Errorf("%s, %v; want %s", b, err, want)
+	}
+}
+
+// An interface is given as it is: it has no pointer's methods.
+func TestJSONOfInterface(t *testing.T) {
+	v := struct{ S shape }{square{2}}
+	if got := ForJSON(v); got != any(v) {
+		t.Errorf("given as a %T", got)
+	}
+}
