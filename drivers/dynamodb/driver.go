@@ -40,7 +40,7 @@ var (
 // does no I/O. An argument that breaks its rule is a *driver.InvalidError, and so is a T with a
 // field for the version, with one that cannot hold what the driver writes to its attribute, or with
 // one whose name differs from an attribute of the driver's in case alone. A T with a map of what only its pointer
-// encodes is refused too: nothing in a map has an address.
+// encodes, and which does not decode without, is refused too: nothing in a map has an address.
 func New[T any](client Client, table string, opts *Options) (*Driver[T], error) {
 	switch {
 	case client == nil:

@@ -96,11 +96,6 @@ type withheld struct {
 	At fast
 }
 
-type amounts map[string]fast
-type hides struct {
-	amounts // of no exported name and no struct: encoding/json leaves it out
-	N       int
-}
 type covered struct {
 	inner
 	At int // encoding/json takes this one
@@ -147,7 +142,6 @@ func TestJSONKeepsWhatIsKeptByValue(t *testing.T) {
 		"text by value, JSON by pointer":                 map[string]span{"a": {time.Hour}},
 		"pointer methods of the fields' form":            map[string]fast{"a": {1}},
 		"such a part of what only encodes itself":        report{N: 1, At: fast{2}},
-		"embedded, of no exported name and no struct":    hides{N: 1},
 		"an unnamed struct that embeds":                  l,
 		"what only encodes itself, and not all":          withheld{redacted{"n", "s"}, fast{1}},
 		"the option string":                              quoted{7},
