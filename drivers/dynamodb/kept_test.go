@@ -69,7 +69,24 @@ func acceptsWhatItKeeps[T any](t *testing.T, name string, o *Options, v T) {
 	}
 }
 
-func TestRefusedThoughKept(t *testing.T) {
+// sealed has nothing that is encoded without its pointer.
+type sealed struct{ n int }
+
+func (s *sealed) MarshalDynamoDBAttributeValue() (types.AttributeValue, error) {
+	return attributevalue.Marshal(map[string]int{"n": s.n})
+}
+
+func (s *sealed) UnmarshalDynamoDBAttributeValue(av types.AttributeValue) error {
+	var m map[string]int
+	err := attributevalue.Unmarshal(av, &m)
+	s.n = m["n"]
+	return err
+}
+
+// New refuses a T whose value is not read back, and no other.
+func TestNewRefusesWhatIsNotKept(t *testing.T) {
+	acceptsWhatItKeeps(t, "what only its pointer encodes", nil, struct{ S sealed }{sealed{17}})
+	acceptsWhatItKeeps(t, "a map of that", nil, struct{ M map[string]sealed }{map[string]sealed{"a": {17}}})
 	acceptsWhatItKeeps(t, "a map of an interface", nil, struct{ S shapes }{shapes{"a": square{2}}})
 	acceptsWhatItKeeps(t, "a string kind as a key", nil, struct{ M map[role]int }{map[role]int{"admin": 1}})
 	acceptsWhatItKeeps(t, "both methods on the pointer, of the fields' form", nil, struct{ M map[string]plainly }{map[string]plainly{"a": {1}}})

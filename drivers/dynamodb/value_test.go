@@ -67,8 +67,8 @@ func TestValuesOfAttributes(t *testing.T) {
 	type named map[string]types.AttributeValue
 	_, err := New[named](struct{ Client }{}, "t", nil)
 	wantInvalid(t, "a named map of attributes", err, "T", "dynamodb.named")
-	_, err = New[struct{ M map[string]anyItem }](struct{ Client }{}, "t", nil)
-	wantInvalid(t, "a map of what its pointer encodes", err, "T", "dynamodb.anyItem by pointer")
+	_, err = New[struct{ M map[string]sealed }](struct{ Client }{}, "t", nil)
+	wantInvalid(t, "a map of what only its pointer encodes", err, "T", "dynamodb.sealed by pointer")
 	type field struct {
 		User types.AttributeValue `dynamodbav:"user"`
 	}
