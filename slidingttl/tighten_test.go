@@ -698,31 +698,40 @@ func TestKeepOfWhatLayBeyondThePolicy(t *testing.T) {
 	}
 }
 
+var (
+	fiveMinutes = slidingttl.Policy{IdleGrace: 5 * time.Minute, MaxLifetime: 100 * time.Hour}
+	seventyFive = slidingttl.Policy{IdleGrace: 75 * time.Second, MaxLifetime: 100 * time.Hour}
+)
+
+// keepAfterTightening wants b's Keep to hold by seventyFive, where b has just written the record by fiveMinutes and a lowers
+// it.
+func keepAfterTightening(t *testing.T, under *hoard[int], a, b *slidingttl.Store[int]) {
+	t.Helper()
+	time.Sleep(150 * time.Second)
+	read(t, a, "k") // lowers it to 76 s from now
+	time.Sleep(75 * time.Second)
+	must(t, b.Keep(t.Context(), "k"))
+	if left := time.Until(stored(t, under, "k").ExpiresAt.Time()); left < seventyFive.IdleGrace-2*time.Millisecond {
+		t.Errorf("Keep leaves %v, want %v", left, seventyFive.IdleGrace)
+	}
+	time.Sleep(5 * time.Second)
+	if _, err := a.Peek(t.Context(), "k"); err != nil {
+		t.Errorf("5 s after the access: %v", err)
+	}
+}
+
 // Both processes' PolicyFor begins to return a tighter policy, at once and on the same clock. One lowers the record, of
 // which the other remembers what it wrote under the policy before.
 func TestRememberedBeforePolicyForIsTighter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
-		loose := slidingttl.Policy{IdleGrace: 5 * time.Minute, MaxLifetime: 100 * time.Hour}
-		tight := loose
-		tight.IdleGrace = 75 * time.Second
 		var p atomic.Pointer[slidingttl.Policy]
-		p.Store(&loose)
+		p.Store(&fiveMinutes)
 		o := &slidingttl.Options[int]{MaxSkew: time.Second, PolicyFor: func(string) slidingttl.Policy { return *p.Load() }}
-		a, b := open(t, d, loose, o), open(t, d, loose, o)
+		a, b := open(t, d, fiveMinutes, o), open(t, d, fiveMinutes, o)
 		must(t, b.Insert(t.Context(), "k", 1))
-		p.Store(&tight)
-		time.Sleep(150 * time.Second)
-		read(t, a, "k") // lowers it to 76 s from now
-		time.Sleep(75 * time.Second)
-		must(t, b.Keep(t.Context(), "k"))
-		if left := time.Until(stored(t, under, "k").ExpiresAt.Time()); left < tight.IdleGrace-2*time.Millisecond {
-			t.Errorf("Keep leaves %v, want %v", left, tight.IdleGrace)
-		}
-		time.Sleep(5 * time.Second)
-		if _, err := a.Peek(t.Context(), "k"); err != nil {
-			t.Errorf("5 s after the access: %v", err)
-		}
+		p.Store(&seventyFive)
+		keepAfterTightening(t, under, a, b)
 	})
 }
 
@@ -777,26 +786,17 @@ func TestKeepOfWhatIsBeyondForOneBehind(t *testing.T) {
 func TestInsertedWhileThePolicyBecameTighter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
-		loose := slidingttl.Policy{IdleGrace: 5 * time.Minute, MaxLifetime: 100 * time.Hour}
-		tight := loose
-		tight.IdleGrace = 75 * time.Second
 		o := &slidingttl.Options[int]{MaxSkew: time.Second}
 		release := make(chan bool)
-		a, b := open(t, d, loose, o), open(t, learning{d, func() { <-release }}, loose, o)
+		a, b := open(t, d, fiveMinutes, o), open(t, learning{d, func() { <-release }}, fiveMinutes, o)
 		var wg sync.WaitGroup
 		wg.Go(func() { must(t, b.Insert(t.Context(), "k", 1)) })
 		synctest.Wait()
-		must(t, a.SetPolicy(tight))
-		must(t, b.SetPolicy(tight))
+		must(t, a.SetPolicy(seventyFive))
+		must(t, b.SetPolicy(seventyFive))
 		close(release)
 		wg.Wait()
-		time.Sleep(150 * time.Second)
-		read(t, a, "k") // lowers it to 76 s from now
-		time.Sleep(75 * time.Second)
-		must(t, b.Keep(t.Context(), "k"))
-		if left := time.Until(stored(t, under, "k").ExpiresAt.Time()); left < tight.IdleGrace-2*time.Millisecond {
-			t.Errorf("Keep leaves %v, want %v", left, tight.IdleGrace)
-		}
+		keepAfterTightening(t, under, a, b)
 	})
 }
 

@@ -174,11 +174,7 @@ func TestSessionOfAnotherContainer(t *testing.T) {
 			}
 			f.mustInsert(t, "k", session{}, lasting(time.Hour), base)
 		}
-		if _, err := f.container.Delete(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
-		properties := f.Properties(f.container.ID())
-		f.account.Container(t, properties, impatient)
+		f.createAnew(t)
 		if err := read(f.Driver); err != nil && !errors.Is(err, driver.ErrNotFound) {
 			t.Errorf("%s from the new container: %v", name, err)
 		}
@@ -232,10 +228,7 @@ func TestRecreatedUnnamed(t *testing.T) {
 		f.mustInsert(t, "k", session{}, lasting(time.Hour), base)
 	}
 	f.mustGet(t, "k")
-	if _, err := f.container.Delete(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	f.account.Container(t, f.Properties(f.container.ID()), impatient)
+	f.createAnew(t)
 	if _, err := f.Get(t.Context(), "k"); !errors.Is(err, driver.ErrNotFound) {
 		t.Errorf("a read from the new container: %v", err)
 	}
@@ -260,14 +253,31 @@ func TestRecreatedOwnWrites(t *testing.T) {
 			}
 			f.mustInsert(t, "k", session{}, lasting(time.Hour), base)
 		}
-		if _, err := f.container.Delete(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
-		f.account.Container(t, f.Properties(f.container.ID()), impatient)
+		f.createAnew(t)
 		f.account.SetLag(true)
 		f.mustInsert(t, "k", session{User: "new"}, lasting(time.Hour), base)
 		if new, err := read(f); err != nil || !new {
 			t.Errorf("%s after an insert in the new container: %v, %v; want the insert", name, new, err)
 		}
 	}
+}
+
+// writeOften makes the session token of k's partition later than that of a new container.
+func (f *fixture[T]) writeOften(t *testing.T) {
+	t.Helper()
+	for range 5 {
+		if err := f.Delete(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		f.mustInsert(t, "k", *new(T), lasting(time.Hour), base)
+	}
+}
+
+// createAnew deletes the container, and creates it.
+func (f *fixture[T]) createAnew(t *testing.T) {
+	t.Helper()
+	if _, err := f.container.Delete(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	f.account.Container(t, f.Properties(f.container.ID()), impatient)
 }

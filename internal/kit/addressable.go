@@ -147,6 +147,7 @@ func (p parts) refused(t reflect.Type) error {
 	return &driver.InvalidError{Field: "T", Value: t.String(), Rule: rule}
 }
 
+// partsOf finds such parts of t as the encoder walks it.
 func (e *Encoding) partsOf(t reflect.Type) (found parts) {
 	type visit struct {
 		reflect.Type

@@ -79,7 +79,7 @@ func (m *Memo) Clock() uint64 {
 	return m.clock.Load()
 }
 
-// Read remembers the result of a read that began at since, and at at by the clock, unless a later state is
+// Read remembers the result of a read that began at since, which is at by the store's clock, unless a later state is
 // known. rules are the record's.
 func (m *Memo) Read(key string, meta *driver.Meta, since uint64, at driver.Instant, rules *rules.Rules) {
 	if m == nil {
@@ -114,14 +114,14 @@ func (m *Memo) validate(s *atomic.Pointer[remembered], r *remembered, h, since u
 	r.valid.Store(true) // if it is forgotten now, it is in s no more
 }
 
-// Wrote remembers the result of a write of the value that began at since, and at at by the clock.
+// Wrote remembers the result of a write of the value that began at since, which is at by the store's clock.
 func (m *Memo) Wrote(key string, meta driver.Meta, since uint64, at driver.Instant) {
 	if m != nil {
 		m.put(&remembered{key: key, meta: meta, at: at}, since)
 	}
 }
 
-// Touched remembers that a touch, begun at since and at at by the clock, wrote meta over replaced, or, unless sure, over
+// Touched remembers that a touch, begun at since, which is at by the store's clock, wrote meta over replaced, or, unless sure, over
 // what came after that.
 func (m *Memo) Touched(key string, replaced, meta driver.Meta, since uint64, at driver.Instant, sure bool) {
 	if m != nil {

@@ -17,7 +17,7 @@ import (
 const touchAttempts = 16
 
 // write writes what a needs, and plans again after a conflict. most bounds a read that comes first, and then all
-// others trips together; zero: ctx bounds them. readFirst: a.Was and its rules may be stale. waited: a was queued, and
+// other trips together; zero: ctx bounds them. readFirst: a.Was and its rules may be stale. waited: a was queued, and
 // its record may have died meanwhile.
 func (t *Touches) write(ctx context.Context, most time.Duration, a *Access, readFirst, waited bool) Outcome {
 	trips, end := within(ctx, most)
