@@ -168,12 +168,7 @@ func TestSessionOfAnotherContainer(t *testing.T) {
 		"GetMulti": func(d *Driver[session]) error { _, err := d.GetMulti(t.Context(), []string{"k"}); return err },
 	} {
 		f := open[session](t, nil)
-		for range 5 {
-			if err := f.Delete(t.Context(), "k"); err != nil {
-				t.Fatal(err)
-			}
-			f.mustInsert(t, "k", session{}, lasting(time.Hour), base)
-		}
+		f.writeOften(t)
 		f.createAnew(t)
 		if err := read(f.Driver); err != nil && !errors.Is(err, driver.ErrNotFound) {
 			t.Errorf("%s from the new container: %v", name, err)
@@ -221,12 +216,7 @@ func unnamed(o *azcosmos.ClientOptions) {
 // A container that is deleted and created anew is read, also where answers do not name it: items have its _rid.
 func TestRecreatedUnnamed(t *testing.T) {
 	f := open[session](t, nil, unnamed)
-	for range 5 {
-		if err := f.Delete(t.Context(), "k"); err != nil {
-			t.Fatal(err)
-		}
-		f.mustInsert(t, "k", session{}, lasting(time.Hour), base)
-	}
+	f.writeOften(t)
 	f.mustGet(t, "k")
 	f.createAnew(t)
 	if _, err := f.Get(t.Context(), "k"); !errors.Is(err, driver.ErrNotFound) {
@@ -247,12 +237,7 @@ func TestRecreatedOwnWrites(t *testing.T) {
 		},
 	} {
 		f := open[session](t, nil)
-		for range 5 {
-			if err := f.Delete(t.Context(), "k"); err != nil {
-				t.Fatal(err)
-			}
-			f.mustInsert(t, "k", session{}, lasting(time.Hour), base)
-		}
+		f.writeOften(t)
 		f.createAnew(t)
 		f.account.SetLag(true)
 		f.mustInsert(t, "k", session{User: "new"}, lasting(time.Hour), base)
