@@ -1,3 +1,8 @@
+//go:build !race || night
+
+// The race detector makes what follows eight times slower, and the tests beside it show it the same code with
+// fewer records. At night it sees these too.
+
 package slidingttl_test
 
 import (
@@ -36,6 +41,7 @@ func busy(t *testing.T, s *slidingttl.Store[int], under *hoard[int], n int, p sl
 
 // A record whose touch waits when the policy is made tighter is lowered within the new idle grace.
 func TestBacklogBesideATighterPolicy(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
 		loose := slidingttl.Policy{IdleGrace: 240 * time.Hour, MaxLifetime: 2400 * time.Hour}
@@ -58,6 +64,7 @@ func TestBacklogBesideATighterPolicy(t *testing.T) {
 
 // Records that are saved before their touch has its turn cost none.
 func TestBacklogOfSavedRecords(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
 		s := open(t, d, session, &slidingttl.Options[int]{Budget: 0.1})
@@ -77,6 +84,7 @@ func TestBacklogOfSavedRecords(t *testing.T) {
 
 // Touches that wait while the clock is ahead for a moment are made in time nevertheless.
 func TestBacklogBesideAClockAhead(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
 		var ahead atomic.Int64
@@ -106,6 +114,7 @@ func TestBacklogBesideAClockAhead(t *testing.T) {
 
 // After an outage, what failed in it goes neither before what is about to die, nor far beyond the budget.
 func TestBacklogAfterAnOutage(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
 		down := failTouches(d, all)
@@ -137,6 +146,7 @@ func TestBacklogAfterAnOutage(t *testing.T) {
 
 // Records whose adoption hangs or always fails take neither the workers, nor the budget, nor the queue of others.
 func TestBacklogBesideWhatAlwaysFails(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		options slidingttl.Options[int]
 		broken  int
@@ -149,6 +159,7 @@ func TestBacklogBesideWhatAlwaysFails(t *testing.T) {
 		"a full queue": {slidingttl.Options[int]{Budget: 0.8, Queue: 620}, 600, func(context.Context) error { return errDown }},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			bubble(t, func(t *testing.T) {
 				d, under := newRemote[int](time.Millisecond)
 				var once atomic.Bool
@@ -194,6 +205,7 @@ func TestBacklogBesideWhatAlwaysFails(t *testing.T) {
 // TouchEntry of an entry that has expired, with a Budget, waits for the store as long as for a touch, and gives the
 // entry back.
 func TestTouchExpiredEntryOfAHangingStore(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
 		s, other := open(t, d, session, &slidingttl.Options[int]{Budget: 10}), open(t, under, session, nil)
@@ -222,6 +234,7 @@ func TestTouchExpiredEntryOfAHangingStore(t *testing.T) {
 // After an outage touches that take a little longer than reads wait, with a Budget, go by death again: what failed or
 // hung then says nothing of the records nearest to death. Nor does a shard that hangs.
 func TestLateStoreAfterAnOutage(t *testing.T) {
+	t.Parallel()
 	refuses := func(context.Context) error { return errDown }
 	for name, c := range map[string]struct {
 		outage time.Duration
@@ -236,6 +249,7 @@ func TestLateStoreAfterAnOutage(t *testing.T) {
 		"a shard hangs":      {bad: 60},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			bubble(t, func(t *testing.T) {
 				d, under := newRemote[int](time.Millisecond)
 				d.trip = 55 * time.Millisecond // each way
@@ -288,6 +302,7 @@ func TestLateStoreAfterAnOutage(t *testing.T) {
 
 // Adoptions that are refused do not hide the others that have failed, which come in time.
 func TestFailedOnceBehindRefusedAdoptions(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
 		var once sync.Map
@@ -330,6 +345,7 @@ func TestFailedOnceBehindRefusedAdoptions(t *testing.T) {
 // The store refuses touches for five minutes, in which thousands of records die, or are deleted, that were read
 // meanwhile. Then it is healthy again. The tries that find none do not keep back those that have half a minute left.
 func TestDeadDoNotHoldTheBreakerOpen(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		trip   time.Duration // each way
 		dead   int
@@ -342,6 +358,7 @@ func TestDeadDoNotHoldTheBreakerOpen(t *testing.T) {
 		{trip: 100 * time.Millisecond, dead: 2000, budget: 100},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			t.Parallel()
 			bubble(t, func(t *testing.T) {
 				d, under := newRemote[int](time.Millisecond)
 				d.trip = c.trip
@@ -401,6 +418,7 @@ func TestDeadDoNotHoldTheBreakerOpen(t *testing.T) {
 // Nothing fails, and each trip takes a little more than half of TouchTimeout. What has waited reads its record first, and
 // has as long for the touch.
 func TestStoreOfHalfTheTimeoutLosesNothing(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		trip, timeout time.Duration // trip: each way
 	}{
@@ -408,6 +426,7 @@ func TestStoreOfHalfTheTimeoutLosesNothing(t *testing.T) {
 		{400 * time.Millisecond, time.Second},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			t.Parallel()
 			bubble(t, func(t *testing.T) {
 				d, under := newRemote[int](time.Millisecond)
 				d.trip = c.trip

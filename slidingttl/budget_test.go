@@ -3,7 +3,6 @@ package slidingttl_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,56 +12,6 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
-
-// Touches above the budget wait, and no record dies because of that. Less than one second in twenty
-// exceeds the budget.
-func TestBudget(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		const keys, budget, length = 1000, 3, 30 * 60
-		policy := slidingttl.Policy{IdleGrace: 10 * time.Minute, MaxLifetime: 12 * time.Hour, Slack: time.Minute, MaxSlack: 10 * time.Minute}
-		d, under := newRemote[int](time.Millisecond)
-		d.trip = time.Millisecond
-		seconds := make(map[int64]int)
-		d.after = func(op, _ string) {
-			if op == "touch" {
-				d.mu.Lock()
-				seconds[time.Now().Unix()]++
-				d.mu.Unlock()
-			}
-		}
-		s := open(t, d, policy, &slidingttl.Options[int]{Budget: budget})
-		zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, keys-1)
-		last := make(map[string]time.Time)
-		for range length * 10 {
-			time.Sleep(100 * time.Millisecond)
-			key := fmt.Sprint(zipf.Uint64())
-			_, err := s.Get(t.Context(), key)
-			if err != nil {
-				if time.Since(last[key]) < policy.IdleGrace && !last[key].IsZero() {
-					t.Fatalf("a record died %v after its last read: %v", time.Since(last[key]), err)
-				}
-				_ = under.Delete(t.Context(), key)
-				must(t, s.Insert(t.Context(), key, 1))
-			}
-			last[key] = time.Now()
-		}
-		over, touches := 0, 0
-		for _, n := range seconds {
-			touches += n
-			if n > budget+1 { // a burst of one may fall into the same second
-				over++
-			}
-		}
-		st := s.Stats()
-		if over > length/20 || st.Shed > 0 || st.Broken > 0 {
-			t.Errorf("%d of %d seconds over the budget, %+v", over, length, st)
-		}
-		if touches < length*budget/2 {
-			t.Errorf("%d touches: the budget was not needed", touches)
-		}
-	})
-}
 
 // A touch in the background spends once, not again when its turn comes.
 func TestBackgroundTouchSpendsOnce(t *testing.T) {
@@ -249,40 +198,6 @@ func TestWaitingTouchTakesNothingOffASave(t *testing.T) {
 	})
 }
 
-// After a burst that had to exceed the budget, the budget holds again.
-func TestBudgetAfterABurst(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		d, under := newRemote[int](time.Millisecond)
-		var over []bool
-		s := open(t, d, session, &slidingttl.Options[int]{Budget: 50, TouchTimeout: time.Second, Observer: &slidingttl.Observer{
-			Budget: func(o bool) { over = append(over, o) },
-		}})
-		for i := range 2500 {
-			plant(under, fmt.Sprint("burst", i), 8*time.Second)
-			read(t, s, fmt.Sprint("burst", i))
-		}
-		time.Sleep(20 * time.Second)
-		if n := s.Stats().Pending; n > 0 {
-			t.Fatalf("%d of the burst wait", n)
-		}
-		before := s.Stats().Touched
-		for i := range 3000 {
-			key := fmt.Sprint("even", i)
-			plant(under, key, 20*time.Minute)
-			read(t, s, key)
-			time.Sleep(10 * time.Millisecond)
-		}
-		if n := s.Stats().Touched - before; n > 1550 {
-			t.Errorf("%d touches in 30 s of even load, with a budget of 50 a second", n)
-		}
-		synctest.Wait()
-		if len(over) != 2 || !over[0] || over[1] {
-			t.Errorf("Observer.Budget was told %v", over)
-		}
-	})
-}
-
 // loseShard makes touches of keys that begin with "lost" fail, and after a second all else.
 func loseShard(d *remote[int]) {
 	began := time.Now()
@@ -292,37 +207,6 @@ func loseShard(d *remote[int]) {
 		}
 		return nil
 	}
-}
-
-// Only touches whose record would die go beyond the budget: not all others while a shard is down whose records have died.
-func TestBudgetBesideADeadShard(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		d, under := newRemote[int](time.Millisecond)
-		var well atomic.Int64
-		loseShard(d)
-		d.after = func(op, key string) {
-			if op == "touch" && !strings.HasPrefix(key, "lost") {
-				well.Add(1)
-			}
-		}
-		policy := slidingttl.Policy{IdleGrace: 4 * time.Hour, MaxLifetime: 1000 * time.Hour}
-		s := open(t, d, policy, &slidingttl.Options[int]{Budget: 10})
-		for i := range 100 {
-			plant(under, fmt.Sprint("lost ", i), time.Minute)
-			go func() { _ = s.Keep(t.Context(), fmt.Sprint("lost ", i)) }()
-		}
-		for i := range 50 * 300 {
-			if i == 50*120 {
-				well.Store(0)
-			}
-			plant(under, fmt.Sprint(i), 3*time.Hour)
-			read(t, s, fmt.Sprint(i))
-			time.Sleep(20 * time.Millisecond)
-		}
-		if n := well.Load(); n > 180*12 {
-			t.Errorf("%d touches in three minutes", n)
-		}
-	})
 }
 
 // A touch that begins above the budget is counted, also one that waited for nothing.
@@ -444,6 +328,7 @@ func TestPassedTouchComesBack(t *testing.T) {
 
 // Touches of the dead are the first that a full queue sheds.
 func TestQueueFullOfTheDead(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
 		var touches, reads atomic.Bool // whether they fail
@@ -486,93 +371,4 @@ func TestQueueFullOfTheDead(t *testing.T) {
 			t.Errorf("%d of %d records died", lost, living)
 		}
 	})
-}
-
-// Under a budget that never suffices each promise is kept, with few more touches than that takes: of records whose
-// touches fail at first, of those touched by an entry read long ago, of those to be lowered, and of those to be adopted.
-func TestPromisesUnderALastingBacklog(t *testing.T) {
-	for seed := range uint64(2) {
-		bubble(t, func(t *testing.T) {
-			const keys, budget, length = 400, 0.5, 30 * time.Minute
-			const skew = time.Second
-			policy := slidingttl.Policy{IdleGrace: 10 * time.Minute, MaxLifetime: 12 * time.Hour}
-			d, under := newRemote[int](time.Millisecond)
-			r := rand.New(rand.NewPCG(seed, 1))
-			failed := make(map[string]bool) // the key's last touch
-			var touches atomic.Int32
-			d.before = func(_ context.Context, op, key string) error {
-				d.mu.Lock()
-				defer d.mu.Unlock()
-				if op != "touch" {
-					return nil
-				}
-				touches.Add(1)
-				if failed[key] = !strings.HasPrefix(key, "old") && len(key)%2 == 0 && !failed[key]; failed[key] {
-					return errDown
-				}
-				return nil
-			}
-			kinds := []string{"live", "old", "far", "foreign"}
-			type record struct {
-				key         string
-				first, last time.Time
-			}
-			records := make([]*record, keys)
-			entries := make(map[string]slidingttl.Entry[int])
-			s := open(t, d, policy, &slidingttl.Options[int]{Budget: budget, MaxSkew: skew})
-			for i := range records {
-				kind := kinds[i%len(kinds)]
-				records[i] = &record{key: fmt.Sprint(kind, " ", i)}
-				switch kind {
-				case "far":
-					plant(under, records[i].key, 10*time.Hour)
-				case "foreign":
-					under.Plant(records[i].key, 1, driver.Life{})
-				default:
-					plant(under, records[i].key, time.Minute+time.Duration(r.Int64N(int64(9*time.Minute))))
-				}
-			}
-			end := time.Now().Add(length)
-			lost, late := make(map[string]int), make(map[string]int)
-			for ; time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-				n := records[r.IntN(keys)]
-				kind, _, _ := strings.Cut(n.key, " ")
-				m, err := under.Get(t.Context(), n.key)
-				if err == nil && !n.first.IsZero() && time.Since(n.first) > policy.IdleGrace &&
-					(m.CreatedAt == 0 || time.Until(m.ExpiresAt.Time()) > policy.IdleGrace+2*skew) {
-					late[kind]++
-					n.first = time.Now()
-				}
-				if err == nil && !m.Alive(instant(time.Now())) {
-					err = slidingttl.ErrNotFound
-				}
-				if err != nil {
-					if !n.last.IsZero() && time.Since(n.last) < policy.IdleGrace {
-						lost[kind]++
-					}
-					plant(under, n.key, policy.IdleGrace)
-					delete(entries, n.key)
-				}
-				if kind == "old" {
-					if _, ok := entries[n.key]; !ok {
-						entries[n.key], err = s.Peek(t.Context(), n.key)
-						must(t, err)
-					}
-					_, err = s.TouchEntry(t.Context(), n.key, entries[n.key])
-				} else {
-					_, err = s.Get(t.Context(), n.key)
-				}
-				must(t, err)
-				if n.last = time.Now(); n.first.IsZero() {
-					n.first = n.last
-				}
-			}
-			if n, most := touches.Load(), keys*length.Seconds()/policy.IdleGrace.Seconds()*1.8; float64(n) > most { // many fail once
-				t.Errorf("%d touches, want at most %.0f", n, most)
-			}
-			if len(lost)+len(late) > 0 {
-				t.Errorf("seed %d: died too early: %v; not lowered or adopted in the idle grace: %v", seed, lost, late)
-			}
-		})
-	}
 }

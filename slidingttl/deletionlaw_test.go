@@ -394,6 +394,7 @@ var (
 
 // TestLawOfDeletions judges random histories of one row.
 func TestLawOfDeletions(t *testing.T) {
+	t.Parallel()
 	for seed := *lawFirst; seed < *lawFirst+*lawRuns && !t.Failed(); seed++ {
 		bubble(t, func(t *testing.T) { judgeLaw(t, seed) })
 	}

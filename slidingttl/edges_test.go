@@ -3,7 +3,6 @@ package slidingttl_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,79 +13,6 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/internal/fakestore"
 )
-
-// A touch that failed once is tried again while thousands that have not failed wait, with a budget and
-// without.
-func TestRetryBesideAQueue(t *testing.T) {
-	t.Parallel()
-	for budget, waiting := range map[float64]int{0: 3000, 10: 700} { // more than a minute has time for
-		bubble(t, func(t *testing.T) {
-			d, under := newRemote[int](time.Millisecond)
-			var tried atomic.Int32
-			d.before = func(ctx context.Context, op, key string) error {
-				if op == "touch" && key == "x" && tried.Add(1) == 1 {
-					return errDown
-				}
-				if op == "touch" && budget == 0 {
-					return sleep(ctx, 90*time.Millisecond)
-				}
-				return nil
-			}
-			s, err := slidingttl.New(d, session, &slidingttl.Options[int]{Touches: slidingttl.Background, Budget: budget, Workers: 4})
-			must(t, err)
-			plant(under, "x", time.Minute)
-			read(t, s, "x")
-			time.Sleep(900 * time.Millisecond) // it rests for 1 s
-			for i := range waiting {
-				plant(under, fmt.Sprint(i), 25*time.Minute)
-				read(t, s, fmt.Sprint(i))
-			}
-			time.Sleep(time.Minute)
-			if tried.Load() != 2 {
-				t.Errorf("budget %v: tried %d times", budget, tried.Load())
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			_ = s.Close(ctx)
-		})
-	}
-}
-
-// What was probed while the store failed goes first once it has recovered, for it is nearest to death.
-func TestProbedComeFirst(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		d, under := newRemote[int](time.Millisecond)
-		set := failTouches(d, all)
-		set(true)
-		s, err := slidingttl.New(d, session, &slidingttl.Options[int]{Budget: 20})
-		must(t, err)
-		const near, far = 100, 3000
-		for i := range near + far {
-			left := 25 * time.Minute
-			if i < near {
-				left = 3*time.Minute + 30*time.Second
-			}
-			plant(under, fmt.Sprint(i), left)
-			read(t, s, fmt.Sprint(i))
-		}
-		time.Sleep(3 * time.Minute)
-		set(false)
-		time.Sleep(time.Minute)
-		dead := 0
-		for i := range near {
-			if _, err := s.Peek(t.Context(), fmt.Sprint(i)); err != nil {
-				dead++
-			}
-		}
-		if dead > 0 {
-			t.Errorf("%d of those nearest to death died", dead)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_ = s.Close(ctx)
-	})
-}
 
 // When Close gives up, callers of a touch that is under way return, whatever its driver and hooks do,
 // and are not told that nothing was written.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -67,58 +66,6 @@ func TestTouchReadsAgainNearDeath(t *testing.T) {
 		if _, err := s.Get(t.Context(), "k"); err != nil {
 			t.Errorf("%v, of a record that was alive all along", err)
 		}
-	})
-}
-
-// What waits gets its share of the touches, however many reads make their own.
-func TestRetriesBesideManyReaders(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		d, under := newRemote[int](time.Millisecond)
-		var bad atomic.Bool
-		const takes = 80 * time.Millisecond
-		d.before = func(ctx context.Context, op, key string) error {
-			if op != "touch" {
-				return nil
-			}
-			if strings.HasPrefix(key, "bad") && bad.Load() {
-				return errDown
-			}
-			return sleep(ctx, takes)
-		}
-		s := open(t, d, session, nil)
-		const readers = 300
-		for i := range readers {
-			must(t, s.Insert(t.Context(), fmt.Sprint(i), i))
-		}
-		var done atomic.Bool
-		var wg sync.WaitGroup
-		for i := range readers {
-			wg.Go(func() {
-				time.Sleep(time.Duration(i) * takes / readers) // apart
-				for !done.Load() {
-					time.Sleep(time.Millisecond)
-					read(t, s, fmt.Sprint(i))
-				}
-			})
-		}
-		time.Sleep(100 * time.Millisecond)
-		bad.Store(true)
-		for i := range 4 { // too few to open the breaker
-			key := fmt.Sprint("bad", i)
-			plant(under, key, 20*time.Minute)
-			read(t, s, key)
-		}
-		bad.Store(false)
-		time.Sleep(1200 * time.Millisecond)
-		for i := range 4 {
-			key := fmt.Sprint("bad", i)
-			if e := stored(t, under, key); e.ExpiresAt.Sub(instant(time.Now())) < 25*time.Minute {
-				t.Errorf("the touch of %s, which failed once, was not tried again: %+v", key, s.Stats())
-			}
-		}
-		done.Store(true)
-		wg.Wait()
 	})
 }
 

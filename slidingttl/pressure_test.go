@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -77,68 +76,6 @@ func accounted(t *testing.T, st slidingttl.Stats) {
 	t.Helper()
 	if ended := st.Touched + st.Shared + st.TouchLost + st.Deferred + st.TouchFails + st.Shed; st.Due+st.Retried != ended || st.Pending != 0 {
 		t.Errorf("%d due and %d retried, but %d ended: %+v", st.Due, st.Retried, ended, st)
-	}
-}
-
-// The breaker opens and closes under load, however touches fail: no read waits long, every touch is
-// accounted for, and every record lives as long as promised.
-func TestNoTouchIsLostOverTheBreaker(t *testing.T) {
-	t.Parallel()
-	ways := map[string]func(ctx context.Context) error{
-		"refused":  func(ctx context.Context) error { return errDown },
-		"silent":   func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
-		"half are": func(ctx context.Context) error { return [...]error{nil, errDown}[rand.N(2)] },
-		"slow":     func(ctx context.Context) error { return sleep(ctx, 300*time.Millisecond) },
-	}
-	for name, way := range ways {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				d, under := newRemote[int](time.Millisecond)
-				d.trip = 5 * time.Millisecond
-				var bad atomic.Bool
-				d.before = func(ctx context.Context, op, _ string) error {
-					if op == "touch" && bad.Load() {
-						return way(ctx)
-					}
-					return nil
-				}
-				var changes atomic.Int32
-				s, err := slidingttl.New(d, session, &slidingttl.Options[int]{
-					Observer: &slidingttl.Observer{Breaker: func(bool) { changes.Add(1) }},
-				})
-				must(t, err)
-				const keys = 200
-				for i := range keys {
-					plant(under, fmt.Sprint(i), 5*time.Minute)
-				}
-				promised := make([]driver.Instant, keys)
-				for i := range 3 * 20 * 50 {
-					bad.Store(i >= 20*50 && i < 2*20*50)
-					time.Sleep(20 * time.Millisecond)
-					k := rand.N(keys)
-					at := driver.Floor(time.Now())
-					if took := read(t, s, fmt.Sprint(k)); took > 120*time.Millisecond {
-						t.Fatalf("a read took %v", took)
-					}
-					promised[k] = max(promised[k], at.Add(session.IdleGrace))
-				}
-				must(t, s.Close(t.Context()))
-				st := s.Stats()
-				accounted(t, st)
-				if n := changes.Load(); n < 2 && name != "slow" || n%2 != 0 || st.BreakerOpen || st.Late {
-					t.Errorf("the breaker changed %d times, open: %v", n, st.BreakerOpen)
-				}
-				short := 0
-				for k, p := range promised {
-					if e := stored(t, under, fmt.Sprint(k)); e.ExpiresAt < p {
-						short++
-					}
-				}
-				if uint64(short) > st.TouchFails-st.Retried {
-					t.Errorf("%d records fall short of what reads promised, %+v", short, st)
-				}
-			})
-		})
 	}
 }
 
@@ -599,54 +536,5 @@ func TestDeadRecordsRest(t *testing.T) {
 		if n := calls.Load(); n > 8*keys || broken > 60 {
 			t.Errorf("%d calls in a minute for %d records that are dead; the breaker is open %d times of 600", n, keys, broken)
 		}
-	})
-}
-
-// TestBurstOnSlowStore: on a store that is slow, where nothing fails, touches nearest to death go first, also after
-// as many ran as may.
-func TestBurstOnSlowStore(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		const burst, left = 3000, 30 * time.Second
-		d, under := newRemote[int](time.Millisecond)
-		d.trip = time.Millisecond
-		d.before = func(_ context.Context, op, _ string) error {
-			if op == "touch" {
-				time.Sleep(200 * time.Millisecond)
-			}
-			return nil
-		}
-		s, err := slidingttl.New(d, slidingttl.Policy{IdleGrace: 30 * time.Minute, MaxLifetime: 24 * time.Hour}, nil)
-		must(t, err)
-		end := time.Now().Add(20*time.Second + left)
-		var load sync.WaitGroup
-		load.Go(func() {
-			for i := 0; time.Now().Before(end); i++ {
-				key := fmt.Sprint("far", i)
-				plant(under, key, 25*time.Minute)
-				go s.Get(t.Context(), key)
-				time.Sleep(time.Second / 600)
-			}
-		})
-		time.Sleep(20 * time.Second)
-		for i := range burst {
-			key := fmt.Sprint("near", i)
-			plant(under, key, left)
-			go s.Get(t.Context(), key)
-		}
-		time.Sleep(left + time.Second)
-		lost := 0
-		for i := range burst {
-			if _, err := s.Get(t.Context(), fmt.Sprint("near", i)); err != nil {
-				lost++
-			}
-		}
-		if lost > 0 {
-			t.Errorf("%d of %d records died with touches under way that had time", lost, burst)
-		}
-		load.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_ = s.Close(ctx)
-		time.Sleep(10 * time.Second)
 	})
 }

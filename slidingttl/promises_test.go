@@ -119,6 +119,7 @@ func TestTouchOnlyWhenDue(t *testing.T) {
 
 // Promise 3, on a store that knows whole seconds only.
 func TestNeverEarly(t *testing.T) {
+	t.Parallel()
 	for _, slack := range []time.Duration{0, time.Second, 7 * time.Second} {
 		t.Run(slack.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

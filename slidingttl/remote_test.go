@@ -68,6 +68,8 @@ func (r *remote[T]) answer(c *fakestore.Call[T]) {
 
 var sleep = driver.Sleep
 
+func hangs(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+
 // count returns how often op was called.
 func (r *remote[T]) count(op string) int {
 	r.mu.Lock()

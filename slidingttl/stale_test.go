@@ -227,7 +227,7 @@ func TestFailedReadTouchLeavesNoTimer(t *testing.T) {
 			runtime.ReadMemStats(&m)
 			return int(m.HeapAlloc)
 		}
-		const reads = 20_000
+		const reads = 5_000
 		get := func() {
 			for range reads {
 				if _, err := s.Get(t.Context(), "k"); !errors.Is(err, errDown) {

@@ -81,6 +81,7 @@ func TestLateTouchOfAForeignRecordLeavesItsSuccessor(t *testing.T) {
 
 // A record whose first touch comes later than the idle grace lives from its access on.
 func TestLateFirstTouch(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
 		fail := failTouches(d, all)
