@@ -68,7 +68,7 @@ func TestWriteOfAnothersBatch(t *testing.T) {
 		write(t, w, batch(0, 5, 0))
 		if lost {
 			b.now = true
-			if err := w.Write(t.Context(), batch(5, 10, 0)); !errors.Is(err, errAnswerLost) {
+			if err := hand(t.Context(), w, batch(5, 10, 0)); !errors.Is(err, errAnswerLost) {
 				t.Fatal(err)
 			}
 			b.now = false
@@ -82,7 +82,7 @@ func TestWriteOfAnothersBatch(t *testing.T) {
 		ok(t, err)
 		content[len(content)/4] ^= 1
 		ok(t, os.WriteFile(names[0], content, 0o600))
-		if err := w.Write(t.Context(), batch(5, 10, 0)); !errors.Is(err, archive.ErrCorrupt) {
+		if err := hand(t.Context(), w, batch(5, 10, 0)); !errors.Is(err, archive.ErrCorrupt) {
 			t.Errorf("lost %v: %v", lost, err)
 		}
 	}
@@ -133,7 +133,7 @@ func TestRepairLeavesWholeFiles(t *testing.T) {
 	ok(t, err)
 	ok(t, os.Rename(names[0], filepath.Join(dir, "day=2026-11-22", filepath.Base(names[0]))))
 	before := lives(t, d)
-	if _, err := archive.Repair(t.Context(), d, true, nil); !errors.Is(err, archive.ErrCorrupt) {
+	if _, err := archive.Repair(t.Context(), d, &archive.Walk{Apply: true}); !errors.Is(err, archive.ErrCorrupt) {
 		t.Errorf("Repair: %v", err)
 	}
 	if after := lives(t, d); !slices.Equal(before, after) || len(after) != 10 {
@@ -151,6 +151,8 @@ func (d *dying) Hidden(ctx context.Context, prefix string) iter.Seq2[archive.Inf
 	return d.of.Hidden(ctx, prefix)
 }
 
+func (d *dying) Removable(context.Context, string) error { return nil }
+
 // TestForgetHiddenKilled: what a Forget has removed with a file that no reader sees, before it was killed, is in the
 // report of the next.
 func TestForgetHiddenKilled(t *testing.T) {
@@ -167,8 +169,8 @@ func TestForgetHiddenKilled(t *testing.T) {
 		}
 		for calls := 0; ; calls++ {
 			c := b.clone()
-			var saved *archive.ForgetReport
-			o := &archive.ForgetOptions{Save: func(r *archive.ForgetReport) error { saved = r; return nil }}
+			var saved *archive.Report
+			o := &archive.ForgetOptions{Save: func(r *archive.Report) error { saved = r; return nil }}
 			if _, err := archive.Forget(t.Context(), &dying{crash(c, calls, true), c}, key, o); err == nil {
 				break
 			}
@@ -229,7 +231,7 @@ func (g *gate) Create(ctx context.Context, dir string, write func(io.Writer) (st
 // damaged. Write says so, whatever the Writer has come to know of the day meanwhile: it writes another batch of
 // the day at once, or batches of so many days that it forgets this one.
 func TestWriteWhileMerged(t *testing.T) {
-	damage := func(b *fakeBucket, cut ...archive.Batch) {
+	damage := func(b *fakeBucket, cut ...lot) {
 		write(t, writer(t, b), cut...)
 		compact(t, b)
 		for name, content := range b.clone().files {
@@ -246,7 +248,7 @@ func TestWriteWhileMerged(t *testing.T) {
 		w, err := archive.NewWriter(g, &archive.WriterOptions{Now: func() time.Time { return noon.AddDate(0, 0, 7) }})
 		ok(t, err)
 		write(t, w, batch(0, 5, 0)) // it knows the day
-		cuts := []archive.Batch{batch(5, 10, 0)}
+		cuts := []lot{batch(5, 10, 0)}
 		if many {
 			g.before = func(string) {
 				g.before = nil
@@ -270,7 +272,7 @@ func TestWriteWhileMerged(t *testing.T) {
 		errs := make([]error, len(cuts))
 		var wg sync.WaitGroup
 		for i, cut := range cuts {
-			wg.Go(func() { errs[i] = w.Write(t.Context(), cut) })
+			wg.Go(func() { errs[i] = w.Write(t.Context(), cut.Source, cut.Records) })
 		}
 		wg.Wait()
 		for i, err := range errs {

@@ -134,6 +134,8 @@ func (m *fakeBucket) Hidden(ctx context.Context, prefix string) iter.Seq2[archiv
 	return m.list(ctx, prefix, true)
 }
 
+func (m *fakeBucket) Removable(context.Context, string) error { return nil }
+
 // hide puts a delete marker over a file.
 func (m *fakeBucket) hide(name string) {
 	m.files[name+"?1"] = m.files[name]

@@ -14,7 +14,7 @@ import (
 // DynamoDB Streams call its Bury.
 type Grave struct {
 	Writer *Writer
-	Source string // Batch.Source: the name of the store
+	Source string // the name of the store: see Writer.Write
 
 	// Policy returns the policy of a key. It decides between the reasons Idle and Age. Nil:
 	// the reason is Unknown, except for deleted records.
@@ -45,10 +45,10 @@ func (g *Grave) Stats() driver.BuryStats {
 // Bury writes dead records to the archive, and returns nil when they are durable. It is
 // safe for concurrent use. Errors: those of Writer.Write.
 func (g *Grave) Bury(ctx context.Context, dead []driver.Dead) error {
-	b := Batch{Source: g.Source, Records: make([]Record, len(dead))}
+	batch := make([]Record, len(dead))
 	for i := range dead {
 		d := &dead[i]
-		r := &b.Records[i]
+		r := &batch[i]
 		*r = Record{
 			Key:       d.Key,
 			CreatedAt: d.CreatedAt,
@@ -65,7 +65,7 @@ func (g *Grave) Bury(ctx context.Context, dead []driver.Dead) error {
 			r.ExpiredAt = d.At
 		}
 	}
-	return g.Writer.write(ctx, b, &g.counts)
+	return g.Writer.write(ctx, g.Source, batch, &g.counts)
 }
 
 func (g *Grave) reason(d *driver.Dead) Reason {

@@ -171,7 +171,7 @@ func (m *manifest) remove(ctx context.Context, b Bucket, is func(dataFile) bool)
 // that are locked need no guard.
 func (m *manifest) guard(ctx context.Context, b Bucket, own map[string]bool) error {
 	var found atomic.Bool
-	l, locks := b.(Locker)
+	l, locks := b.(Versioned)
 	var g errgroup.Group
 	g.SetLimit(lookups)
 	for _, f := range m.garbage {

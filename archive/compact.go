@@ -4,32 +4,33 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Walk adjusts Compact, Repair and Reader.Verify, which go over the days of an archive. The zero value, and nil, mean
+// Walk adjusts Compact, Retain, Repair and Reader.Verify, which go over the days of an archive. The zero value, and nil, mean
 // all days.
 type Walk struct {
 	Span     Span
 	Progress func(next Day, done, days int) // called for each day before it is read
+
+	// Apply is for Retain, which removes days, and Repair. Without it the report says what they would do.
+	Apply bool
+
+	// Now is the time, for Retain. Nil: time.Now.
+	Now func() time.Time
+
+	// Quiet confirms that nothing has died for over a month. Without it Retain assumes that
+	// the clock has jumped ahead, and fails.
+	Quiet bool
 }
 
-// CompactReport is what Compact did.
-type CompactReport struct {
-	Days    int   `json:"days"`    // days read
-	Merged  int   `json:"merged"`  // days in which files were merged
-	Files   int   `json:"files"`   // files merged
-	Into    int   `json:"into"`    // files written
-	Rows    int64 `json:"rows"`    // rows of the merged files
-	Dropped int64 `json:"dropped"` // duplicates among those rows
-}
-
-// String is the report as text.
-func (r *CompactReport) String() string {
+var compacting = operation{"days merged files into rows dropped", func(r *Report) string {
+	n := r.Counts
 	return fmt.Sprintf("%d days read, files of %d merged: %d into %d\n%d rows, of which %d were duplicates",
-		r.Days, r.Merged, r.Files, r.Into, r.Rows, r.Dropped)
-}
+		r.Days, n["merged"], r.Files, n["into"], r.Rows, n["dropped"])
+}}
 
 // Compact merges the files of each day, so that readers open fewer, and keeps each life once. On a day of many
 // files of 1 GiB, files that are full are merged with no others, and may have lives that these have too: readers tell
@@ -44,9 +45,9 @@ func (r *CompactReport) String() string {
 // left files there: these may have what is damaged, and the day stays as it is until [Repair]. Other days
 // are compacted. The error is joined to the error that is returned. Files with columns of
 // one name and different types are not merged.
-func Compact(ctx context.Context, b Bucket, w *Walk) (*CompactReport, error) {
+func Compact(ctx context.Context, b Bucket, w *Walk) (*Report, error) {
 	o := driver.Given(w)
-	r := new(CompactReport)
+	r := compacting.report()
 	c := &compactor{bucket: b, catalog: &catalog{bucket: b}, report: r}
 	err := eachDay(ctx, c.catalog, o.Span, o.Progress, func(m manifest) error {
 		r.Days++
@@ -80,7 +81,7 @@ func eachDay(ctx context.Context, c *catalog, span Span, progress func(next Day,
 type compactor struct {
 	bucket  Bucket
 	catalog *catalog
-	report  *CompactReport
+	report  *Report
 }
 
 func (c *compactor) day(ctx context.Context, m manifest) error {
@@ -123,7 +124,7 @@ func (c *compactor) day(ctx context.Context, m manifest) error {
 		case err != nil:
 			return errors.Join(append(corrupt, err)...)
 		case merge && !merged:
-			c.report.Merged++
+			c.report.Counts["merged"]++
 			merged = true
 		}
 		if m, err = c.catalog.manifest(ctx, m.day); err != nil {
@@ -201,13 +202,13 @@ func (c *compactor) merge(ctx context.Context, m *manifest, heads []*head, colum
 	}
 	for _, f := range files {
 		c.report.Rows += f.rows
-		c.report.Dropped += f.rows
+		c.report.Counts["dropped"] += f.rows
 		own[f.name] = true
 	}
 	for _, f := range into {
-		c.report.Dropped -= f.rows
+		c.report.Counts["dropped"] -= f.rows
 	}
 	c.report.Files += len(files)
-	c.report.Into += len(into)
+	c.report.Counts["into"] += int64(len(into))
 	return nil
 }

@@ -200,11 +200,11 @@ var programs = map[string]func(context.Context, archive.Bucket, *source) error{
 		return err
 	},
 	"retain": func(ctx context.Context, b archive.Bucket, _ *source) error {
-		_, err := archive.Retain(ctx, b, 1, &archive.RetainOptions{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }})
+		_, err := archive.Retain(ctx, b, 1, &archive.Walk{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }})
 		return err
 	},
 	"repair": func(ctx context.Context, b archive.Bucket, s *source) error {
-		_, err := archive.Repair(ctx, b, true, nil)
+		_, err := archive.Repair(ctx, b, &archive.Walk{Apply: true})
 		if m, ok := b.(*staged); ok && err == nil {
 			for a, err := range archive.NewReader(m.fakeBucket).All(ctx, archive.Span{}) {
 				if err == nil {
@@ -230,7 +230,7 @@ func (s *source) bury(ctx context.Context, b archive.Bucket, from, to int) error
 	if err != nil {
 		return err
 	}
-	if err := w.Write(ctx, batch(from, to, 0)); err != nil {
+	if err := hand(ctx, w, batch(from, to, 0)); err != nil {
 		return err
 	}
 	for i := from; i < to; i++ {

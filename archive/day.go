@@ -29,8 +29,7 @@ func DayOf(i driver.Instant) Day {
 	return Day(d)
 }
 
-// ParseDay reads a day in the form of String: 2026-11-22, or quarantine.
-func ParseDay(s string) (Day, error) {
+func parseDay(s string) (Day, error) {
 	if s == quarantineName {
 		return Quarantine, nil
 	}
@@ -55,9 +54,9 @@ func (d Day) String() string {
 // MarshalText implements encoding.TextMarshaler.
 func (d Day) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
+// UnmarshalText implements encoding.TextUnmarshaler. It reads the form of String.
 func (d *Day) UnmarshalText(text []byte) (err error) {
-	*d, err = ParseDay(string(text))
+	*d, err = parseDay(string(text))
 	return err
 }
 
@@ -77,8 +76,7 @@ func (d Day) directory() string {
 // Span is the days from From to To, both included. Zero is no bound.
 type Span struct{ From, To Day }
 
-// Has reports whether d is in s.
-func (s Span) Has(d Day) bool { return (s.From == 0 || d >= s.From) && (s.To == 0 || d <= s.To) }
+func (s Span) has(d Day) bool { return (s.From == 0 || d >= s.From) && (s.To == 0 || d <= s.To) }
 
 // prefix returns the longest prefix that the names of all files within s have.
 func (s Span) prefix() string {
@@ -103,7 +101,7 @@ func dayIn(name string) (Day, string, bool) {
 		return 0, "", false
 	}
 	if text, ok := strings.CutPrefix(dir, dayPrefix); ok {
-		d, err := ParseDay(text)
+		d, err := parseDay(text)
 		return d, base, err == nil && d != Quarantine
 	}
 	return Quarantine, base, dir+"/" == quarantinePrefix

@@ -4,7 +4,7 @@
 //	...
 //	w, err := archive.NewWriter(bucket, nil)
 //	...
-//	err = w.Write(ctx, archive.Batch{Source: "links", Records: dead})
+//	err = w.Write(ctx, "links", dead)
 //
 //	found, err := archive.NewReader(bucket).Find(ctx, "abc", archive.Span{})
 //

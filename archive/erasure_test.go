@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/archive"
-	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // NaN is a value of its own: it is forgotten when it is asked for, and not with other numbers.
@@ -75,28 +74,10 @@ func TestForgetLostAnswer(t *testing.T) {
 	}
 }
 
-// A list of keys as editors and spreadsheets save it.
-func TestReadKeysMarked(t *testing.T) {
-	keys, err := archive.ReadKeys(strings.NewReader("\ufeffa\r\nb\r\n"))
-	if want := []string{"a", "b"}; err != nil || !slices.Equal(keys, want) {
-		t.Errorf("%q, %v; want %q", keys, err, want)
-	}
-	keys, err = archive.ReadKeys(strings.NewReader("\ufeff\"a\\xff\"\n"))
-	if want := []string{"a\xff"}; err != nil || !slices.Equal(keys, want) {
-		t.Errorf("%q, %v; want %q", keys, err, want)
-	}
-	for _, bad := range []string{"\xff\xfea\x00\n\x00", "a\nb\xff"} { // UTF-16, Latin-1
-		var invalid *driver.InvalidError
-		if keys, err := archive.ReadKeys(strings.NewReader(bad)); !errors.As(err, &invalid) || !strings.HasPrefix(invalid.Value, "line ") {
-			t.Errorf("%q: %q, %v", bad, keys, err)
-		}
-	}
-}
-
-// The report has each thing asked for, found or not, and where; what was asked for can be read from it.
+// The report has each thing asked for, found or not, and where, also when it is read from JSON.
 func TestForgetReport(t *testing.T) {
 	b := people(t)
-	write(t, writer(t, b), archive.Batch{Source: "links", Records: []archive.Record{{Key: "user:3:3"}}}) // into the quarantine
+	write(t, writer(t, b), lot{Source: "links", Records: []archive.Record{{Key: "user:3:3"}}}) // into the quarantine
 	asked := archive.Selection{Keys: []string{"user:3:13", "nobody", "\xffuser:3:3", "user:3:3", "nobody"}}
 	r, err := archive.Forget(t.Context(), b, asked, nil)
 	ok(t, err)
@@ -108,19 +89,15 @@ func TestForgetReport(t *testing.T) {
 		{Key: "user:3:3", Found: archive.Found{Records: 1}, Days: map[archive.Day]int64{archive.Quarantine: 1}},
 	}
 	slices.SortFunc(r.Asked, func(a, b archive.Asked) int { return strings.Compare(a.Key, b.Key) })
-	if !reflect.DeepEqual(r.Asked, want) || r.Records != 10 || r.Began.IsZero() || r.Ended.Before(r.Began) || r.Problems != nil {
+	if !reflect.DeepEqual(r.Asked, want) || r.Records != 10 || r.Began.IsZero() || r.Ended.Before(r.Began) || r.Lists["problems"] != nil {
 		t.Errorf("%+v; want %+v", r, want)
 	}
 	text, err := json.Marshal(r)
 	ok(t, err)
-	var again archive.ForgetReport
+	var again archive.Report
 	ok(t, json.Unmarshal(text, &again))
-	for _, what := range []archive.Selection{asked, {Prefix: "\xffu"}, {Column: "mark", Value: "\xfe"}} {
-		r, _ := archive.Forget(t.Context(), b, what, &archive.ForgetOptions{DryRun: true})
-		what.Keys = slices.Compact(slices.Sorted(slices.Values(what.Keys)))
-		if got, err := archive.SelectionOf(r.Asked); err != nil || !reflect.DeepEqual(got, what) {
-			t.Errorf("%+v, %v; want %+v", got, err, what)
-		}
+	if back, err := json.Marshal(&again); err != nil || string(back) != string(text) {
+		t.Errorf("%s is read as %s, %v", text, back, err)
 	}
 
 	// A crash after a commit leaves files that do not count and hold the keys still.
@@ -144,7 +121,7 @@ func TestForgetReport(t *testing.T) {
 	// What is locked is told apart.
 	l := &locking{b, map[string]time.Time{"day=2026-11-22/": noon}}
 	r, err = archive.Forget(t.Context(), l, archive.Selection{Prefix: "user:5:"}, nil)
-	if !errors.Is(err, archive.ErrLocked) || r.Asked[0].Records == 0 || r.Asked[0].Locked == 0 || len(r.Problems) == 0 || *r.Left != 0 {
+	if !errors.Is(err, archive.ErrLocked) || r.Asked[0].Records == 0 || r.Asked[0].Locked == 0 || len(r.Lists["problems"]) == 0 || left(r) != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -157,8 +134,8 @@ func TestForgetResumed(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for calls := range 14 {
 			b := people(t)
-			var last *archive.ForgetReport
-			save := func(r *archive.ForgetReport) error { last = r; return nil }
+			var last *archive.Report
+			save := func(r *archive.Report) error { last = r; return nil }
 			for n := range 20 {
 				var c archive.Bucket = crash(b, calls+n/4, after)
 				if n == 19 {

@@ -51,11 +51,8 @@ type CorruptError struct {
 // Error implements error.
 func (e *CorruptError) Error() string { return fmt.Sprintf("%s is %v: %v", e.File, ErrCorrupt, e.Err) }
 
-// Is reports whether target is ErrCorrupt.
-func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
-
-// Unwrap returns what is wrong.
-func (e *CorruptError) Unwrap() error { return e.Err }
+// Unwrap returns ErrCorrupt, and what is wrong.
+func (e *CorruptError) Unwrap() []error { return []error{ErrCorrupt, e.Err} }
 
 // clockError returns an ErrClock for two times that cannot both be right: what seen is of, and now.
 func clockError(what string, seen, now time.Time) error {

@@ -25,7 +25,7 @@ func TestClockOfSource(t *testing.T) {
 	}
 	cut := batch(0, 10, 0)
 	cut.Records = append(cut.Records, dead(3, 1))
-	if err := w.Write(t.Context(), cut); !errors.Is(err, archive.ErrClock) || len(files(t, b)) != 0 {
+	if err := w.Write(t.Context(), cut.Source, cut.Records); !errors.Is(err, archive.ErrClock) || len(files(t, b)) != 0 {
 		t.Errorf("%v, and files %q", err, files(t, b))
 	}
 	now = now.AddDate(0, 0, 2)
@@ -37,7 +37,7 @@ func TestClockOfSource(t *testing.T) {
 	apart := dead(4, 3)
 	for _, ms := range []driver.Instant{0, 1} {
 		apart.ExpiredAt = at(now.Add(time.Minute)) + ms
-		if err := w.Write(t.Context(), archive.Batch{Source: "links", Records: []archive.Record{apart}}); errors.Is(err, archive.ErrClock) != (ms > 0) {
+		if err := w.Write(t.Context(), "links", []archive.Record{apart}); errors.Is(err, archive.ErrClock) != (ms > 0) {
 			t.Errorf("a death a minute and %d ms ahead: %v", ms, err)
 		}
 	}
@@ -47,7 +47,7 @@ func TestInvalid(t *testing.T) {
 	b, _ := directory(t)
 	cut := batch(0, 3, 0)
 	cut.Source = ""
-	if err := writer(t, b).Write(t.Context(), cut); !errors.Is(err, driver.ErrInvalid) || strings.Contains(err.Error(), "key-0") {
+	if err := writer(t, b).Write(t.Context(), cut.Source, cut.Records); !errors.Is(err, driver.ErrInvalid) || strings.Contains(err.Error(), "key-0") {
 		t.Errorf("no source: %v", err)
 	}
 	if names := files(t, b); len(names) > 0 {
@@ -77,7 +77,7 @@ func TestCorrupt(t *testing.T) {
 		r := archive.NewReader(b)
 		report, err := r.Verify(t.Context(), nil)
 		var corrupt *archive.CorruptError
-		if !errors.As(err, &corrupt) || corrupt.File != victim || !slices.Equal(report.Corrupt, []string{corrupt.Error()}) {
+		if !errors.As(err, &corrupt) || corrupt.File != victim || !slices.Equal(report.Lists["corrupt"], []string{corrupt.Error()}) {
 			t.Errorf("%s: verify: %+v, %v", name, report, err)
 		}
 		if _, err := archive.Compact(t.Context(), b, nil); !errors.Is(err, archive.ErrCorrupt) {
@@ -147,7 +147,7 @@ func TestCorruptDay(t *testing.T) {
 			_, compacting := archive.Compact(t.Context(), b, nil)
 			_, forgetting := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{"nobody"}}, nil)
 			_, verifying := r.Verify(t.Context(), nil)
-			if s, err := r.Stats(t.Context(), archive.Span{}); s.Last != archive.DayOf(at(noon.AddDate(0, 0, 2))) {
+			if s, err := r.Stats(t.Context(), archive.Span{}); s.Span.To != archive.DayOf(at(noon.AddDate(0, 0, 2))) {
 				t.Errorf("%s: of the other days there are %+v, %v", name, s, err)
 			}
 			for what, err := range map[string]error{"compact": compacting, "verify": verifying, "forget": forgetting} {

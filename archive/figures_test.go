@@ -54,14 +54,14 @@ func BenchmarkFigureFind(b *testing.B) {
 	dice := rand.New(rand.NewPCG(1, 2))
 	raw := int64(0)
 	for day := range days {
-		batch := archive.Batch{Source: "links"}
+		batch := lot{Source: "links"}
 		for i := range each {
 			r := dead(i, day-120)
 			r.Key, r.Value = fmt.Sprintf("%s-%d", r.Key, day), document(dice)
 			raw += int64(len(r.Value))
 			batch.Records = append(batch.Records, r)
 		}
-		if err := w.Write(b.Context(), batch); err != nil {
+		if err := w.Write(b.Context(), batch.Source, batch.Records); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -98,7 +98,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 	w := writer(b, d)
 	dice := rand.New(rand.NewPCG(1, 2))
-	batch := archive.Batch{Source: "links"}
+	batch := lot{Source: "links"}
 	for i := range n {
 		r := dead(i, 0)
 		r.Key, r.Value = fmt.Sprintf("%016x", dice.Uint64()), document(dice)
@@ -107,7 +107,7 @@ func BenchmarkWrite(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		batch.Source = fmt.Sprint("links-", i) // otherwise the archive has it already
-		if err := w.Write(b.Context(), batch); err != nil {
+		if err := w.Write(b.Context(), batch.Source, batch.Records); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -124,13 +124,13 @@ func BenchmarkFigureCompactSmall(b *testing.B) {
 		}
 		w := writer(b, d)
 		for i := range 4000 {
-			if err := w.Write(b.Context(), batch(10*i, 10*i+10, 0)); err != nil {
+			if err := hand(b.Context(), w, batch(10*i, 10*i+10, 0)); err != nil {
 				b.Fatal(err)
 			}
 		}
 		b.StartTimer()
 		r, err := archive.Compact(b.Context(), d, nil)
-		if err != nil || r.Files != 4000 || r.Into != 1 {
+		if err != nil || r.Files != 4000 || r.Counts["into"] != 1 {
 			b.Fatalf("%+v, %v", r, err)
 		}
 		b.ReportMetric(float64(r.Rows)/40000, "rows-read/row")
@@ -153,7 +153,7 @@ func BenchmarkFigureCompactLong(b *testing.B) {
 				long.Records[i].Value = make([]byte, 1<<20)
 				_, _ = dice.Read(long.Records[i].Value)
 			}
-			if err := w.Write(b.Context(), long); err != nil {
+			if err := w.Write(b.Context(), long.Source, long.Records); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/slidingttl/slidingttl/internal/keytext"
 )
 
 // lookups bounds the files that Find reads at once.
@@ -25,7 +27,7 @@ func (r *Reader) Find(ctx context.Context, key string, span Span) ([]Archived, e
 		if err != nil {
 			return nil, err
 		}
-		found, err := r.findIn(ctx, days, encodeKey(key))
+		found, err := r.findIn(ctx, days, keytext.Encode(key))
 		if gone(err) && tries < attempts {
 			continue
 		}

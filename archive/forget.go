@@ -25,31 +25,16 @@ type ForgetOptions struct {
 
 	// Save gets the report before the files of a day are replaced, as if they were. Its error
 	// ends the call.
-	Save func(*ForgetReport) error
+	Save func(*Report) error
 
 	// Before is the last report that Save got, if a crash ended the call of which it is, with the
 	// same Selection. The new report has what that one found too.
-	Before *ForgetReport
+	Before *Report
 }
 
 // ErrLeft says that a source archived, or a Repair restored, selected records while Forget ran. Run Forget
 // again.
 var ErrLeft = errors.New("a source archived more of these records meanwhile, or a repair restored some: run forget again")
-
-// ForgetReport is what Forget did. It contains keys.
-type ForgetReport struct {
-	DryRun bool      `json:"dry_run"`
-	Began  time.Time `json:"began"`
-	Ended  time.Time `json:"ended"`
-	Asked  []Asked   `json:"asked"` // keys in order, or the prefix, or the value
-	Days   int       `json:"days"`  // days read
-	Files  int       `json:"files"` // files rewritten
-	Found
-	NoValue  int64    `json:"no_value"`           // records without a value in Selection.Column: they stay
-	Keyless  int64    `json:"keyless,omitempty"`  // records of the Quarantine without a key: no key or prefix selects them
-	Left     *int64   `json:"left,omitempty"`     // records found by a second pass over all days, but for those in Problems: a source archived them meanwhile; nil: none was made
-	Problems []string `json:"problems,omitempty"` // the lines of the error: what was not read, or stays
-}
 
 // Asked is a key, a prefix or a value that Forget was asked for, and what it found of it. Key, Prefix
 // and Value are in the form of the column key: base64: comes before what is not text.
@@ -69,14 +54,15 @@ type Found struct {
 	Locked  int64 `json:"locked,omitempty"` // in files that are locked, and stay
 }
 
-// String is the report as text.
-func (r *ForgetReport) String() string {
+var forgetting = operation{"dry_run began ended asked days files records hidden? locked? no_value keyless? left? problems?", func(r *Report) string {
 	text := fmt.Sprintf("%d records forgotten; %d files rewritten, %d days read", r.Records, r.Files, r.Days)
-	if r.DryRun {
+	left, again := r.Counts["left"]
+	switch {
+	case !r.Applied:
 		text = fmt.Sprintf("%d records in %d files would be forgotten, a dry run; %d days read", r.Records, r.Files, r.Days)
-	} else if r.Left != nil {
-		text += fmt.Sprintf("\n%d found by a second pass over all days", *r.Left)
-	} else {
+	case again:
+		text += fmt.Sprintf("\n%d found by a second pass over all days", left)
+	default:
 		text += "\nit did not come to its end: there was no second pass over all days"
 	}
 	for _, more := range []struct {
@@ -85,21 +71,21 @@ func (r *ForgetReport) String() string {
 	}{
 		{r.Hidden, "in files that no reader sees, left by a crash or behind a delete marker"},
 		{r.Locked, "in files that are locked, and stay"},
-		{r.NoValue, "have no value in that column, and stay"},
-		{r.Keyless, "of the quarantine have no key, were not searched, and stay"},
+		{r.Counts["no_value"], "have no value in that column, and stay"},
+		{r.Counts["keyless"], "of the quarantine have no key, were not searched, and stay"},
 	} {
 		if more.n > 0 {
 			text += fmt.Sprintf("\n%d records %s", more.n, more.what)
 		}
 	}
 	return text
-}
+}}
 
 // Forget removes the records that a Selection matches from the archive, for the right to erasure.
 //
 // Forget reads each day, rewrites the files that hold such records, and removes the old
 // files and what crashes left behind. A second pass then counts records that a source
-// archived meanwhile: see ForgetReport.Left. When Forget returns nil, no file of the bucket
+// archived meanwhile: see Report.Counts. When Forget returns nil, no file of the bucket
 // holds the records, except files written during the call and the checkpoints of sources. In a
 // [Versioned] bucket that includes versions behind a delete marker. A Compact or another Forget that read a day before the
 // call, and is killed while it writes after it, leaves a file that no reader sees and that may hold them:
@@ -112,8 +98,8 @@ func (r *ForgetReport) String() string {
 //
 // Forget does not change values of other keys that mention a selected key. A life that what.Column selects in
 // one file of a day, also behind a delete marker, goes from all of them. Other records without a value in the column are counted in
-// ForgetReport.NoValue and stay. Records of the [Quarantine] have none, nor do records written before the
-// column was added. Records of the quarantine without a key are in ForgetReport.Keyless.
+// "no_value" and stay. Records of the [Quarantine] have none, nor do records written before the
+// column was added. Records of the quarantine without a key are in "keyless".
 //
 // Forget may run beside writers, readers and Compact. After a failure or a crash, run it
 // again: the files already rewritten stay rewritten. A file that is corrupt, or of
@@ -123,11 +109,11 @@ func (r *ForgetReport) String() string {
 // may not remove yet stays too. One *LockedError reports all such files: run Forget again
 // after its time.
 //
-// The report is returned together with these errors too, which are its Problems.
+// The report is returned together with these errors too, which are its "problems".
 //
 // Errors: ErrLeft; *driver.InvalidError if the Selection sets none or several of its ways,
 // or if no record has a value in its Column, with a type that fits Value.
-func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) (*ForgetReport, error) {
+func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) (*Report, error) {
 	o := driver.Given(opts)
 	if err := what.Validate(); err != nil {
 		return nil, err
@@ -139,12 +125,12 @@ func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) 
 		second, failed := forget(ctx, b, of, ForgetOptions{DryRun: true}, refused)
 		switch {
 		case errors.Is(failed, driver.ErrInvalid): // the column went with its last value
-			r.Left = new(int64)
+			r.Counts["left"] = 0
 		case !endedWell(failed):
 			err = errors.Join(err, failed)
 		default:
-			left := second.Records + second.Hidden
-			if r.Left = &left; left > 0 {
+			r.Counts["left"] = second.Records + second.Hidden
+			if r.Counts["left"] > 0 {
 				err = errors.Join(err, ErrLeft)
 			}
 		}
@@ -156,7 +142,7 @@ func Forget(ctx context.Context, b Bucket, what Selection, opts *ForgetOptions) 
 		r.after(o.Before)
 		r.Ended = time.Now().UTC()
 		if err != nil {
-			r.Problems = strings.Split(err.Error(), "\n")
+			r.Lists["problems"] = strings.Split(err.Error(), "\n")
 		}
 	}
 	return r, err
@@ -168,8 +154,9 @@ func endedWell(err error) bool {
 	return err == nil || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrLocked)
 }
 
-func forget(ctx context.Context, b Bucket, what *selector, o ForgetOptions, refused map[string]error) (*ForgetReport, error) {
-	r := &ForgetReport{DryRun: o.DryRun, Began: time.Now().UTC(), Asked: what.Asked()}
+func forget(ctx context.Context, b Bucket, what *selector, o ForgetOptions, refused map[string]error) (*Report, error) {
+	r := forgetting.report()
+	r.Applied, r.Began, r.Asked = !o.DryRun, time.Now().UTC(), what.Asked()
 	f := &forgetter{bucket: b, catalog: &catalog{bucket: b}, indexes: &indexes{bucket: b}, what: what, opts: o, report: r, refused: refused, own: map[string]bool{}, lives: map[Day]map[identity]bool{}}
 	err := eachDay(ctx, f.catalog, Span{}, o.Progress, func(m manifest) error {
 		r.Days++
@@ -197,7 +184,7 @@ type forgetter struct {
 	indexes  *indexes
 	what     *selector
 	opts     ForgetOptions
-	report   *ForgetReport
+	report   *Report
 	lives    map[Day]map[identity]bool // that Selection.Column selects in a file: they go from all
 	rows     int64                     // rows of the files that were read
 	anyValue bool                      // at least one row has a value in the selected column
@@ -207,7 +194,7 @@ type forgetter struct {
 }
 
 // note counts the records that were found in a file of a day, in one of the counters of r.
-func (r *ForgetReport) note(d Day, found hit, in func(*Found) *int64) {
+func (r *Report) note(d Day, found hit, in func(*Found) *int64) {
 	*in(&r.Found) += found.n
 	for i := range r.Asked {
 		a, n := &r.Asked[i], found.n
@@ -230,7 +217,7 @@ func (a *Asked) add(d Day, n int64, in func(*Found) *int64) {
 }
 
 // after adds what an earlier call found of a day and this one did not, because it was forgotten.
-func (r *ForgetReport) after(before *ForgetReport) {
+func (r *Report) after(before *Report) {
 	if before == nil {
 		return
 	}
@@ -274,8 +261,7 @@ func (f *forgetter) rewrite(ctx context.Context, m *manifest) error {
 			return err
 		}
 	}
-	next := *f.report // if the day can be changed
-	next.Asked = slices.Clone(next.Asked)
+	next := f.report.clone() // if the day can be changed
 	for _, name := range m.foreign {
 		corrupt = append(corrupt, fmt.Errorf("it may hold selected records: %w", foreignFile(name)))
 	}
@@ -293,8 +279,10 @@ func (f *forgetter) rewrite(ctx context.Context, m *manifest) error {
 		}
 		rows += file.rows
 		anyValue = anyValue || found.null < file.rows
-		next.NoValue += found.null
-		next.Keyless += found.keyless
+		next.Counts["no_value"] += found.null
+		if found.keyless > 0 {
+			next.Counts["keyless"] += found.keyless
+		}
 	}
 	write := len(hits) > 0
 	for _, file := range m.garbage {
@@ -306,7 +294,7 @@ func (f *forgetter) rewrite(ctx context.Context, m *manifest) error {
 		write = write || m.ahead(file) && (hit || errors.Is(err, ErrCorrupt)) // sweep removes it after that
 	}
 	next.Files += len(hits)
-	if write && !next.DryRun { // commit fails with errOvertaken if a merge of these files came first
+	if write && !f.opts.DryRun { // commit fails with errOvertaken if a merge of these files came first
 		swap := m.without(hits)
 		swap.merged = m.merged && len(swap.marks) == 0
 		var into []dataFile
@@ -334,7 +322,7 @@ func (f *forgetter) rewrite(ctx context.Context, m *manifest) error {
 		}
 	}
 	*f.report, f.anyValue, f.rows = next, anyValue, rows
-	if next.DryRun {
+	if f.opts.DryRun {
 		return errors.Join(corrupt...)
 	}
 	if !write && slices.ContainsFunc(m.garbage, func(file dataFile) bool { return held[file.name] }) {
@@ -368,11 +356,11 @@ func (f *forgetter) rewrite(ctx context.Context, m *manifest) error {
 }
 
 // save hands r to ForgetOptions.Save, before what it tells of goes.
-func (f *forgetter) save(r ForgetReport) error {
+func (f *forgetter) save(r Report) error {
 	if f.opts.Save == nil {
 		return nil
 	}
-	r.Asked = slices.Clone(r.Asked)
+	r = r.clone()
 	r.after(f.opts.Before)
 	if err := f.opts.Save(&r); err != nil {
 		return fmt.Errorf("ForgetOptions.Save: %w", err)
@@ -422,7 +410,7 @@ func (f *forgetter) refuse(m *manifest, err error) error {
 
 // look counts the selected records in a file, which counts or not. It returns whether there are any, in a file that is
 // not locked. One that counts and is to be rewritten it reads whole.
-func (f *forgetter) look(ctx context.Context, r *ForgetReport, d Day, file dataFile, counts bool) (found hit, selected bool, err error) {
+func (f *forgetter) look(ctx context.Context, r *Report, d Day, file dataFile, counts bool) (found hit, selected bool, err error) {
 	in := hidden
 	if counts {
 		in = records
@@ -463,7 +451,7 @@ func (f *forgetter) holds(ctx context.Context, d Day, file dataFile) (hit, error
 	}
 	if err == nil && found.n > 0 {
 		err = f.refused[file.name]
-		if l, ok := f.bucket.(Locker); ok && err == nil {
+		if l, ok := f.bucket.(Versioned); ok && err == nil {
 			err = f.lock(l.Removable(ctx, file.name))
 		}
 	}
@@ -528,9 +516,8 @@ func (f *forgetter) versions(ctx context.Context, prefix string, valueless bool)
 			continue
 		}
 		found, err := f.holds(ctx, i.day, i.dataFile)
-		if err == nil && found.n > 0 && !f.report.DryRun {
-			next := *f.report
-			next.Asked = slices.Clone(next.Asked)
+		if err == nil && found.n > 0 && !f.opts.DryRun {
+			next := f.report.clone()
 			next.note(i.day, found, hidden)
 			if err := f.save(next); err != nil {
 				return err
@@ -545,7 +532,7 @@ func (f *forgetter) versions(ctx context.Context, prefix string, valueless bool)
 		case err == nil:
 			f.report.note(i.day, found, hidden)
 			if found.n == 0 {
-				f.report.NoValue += found.null
+				f.report.Counts["no_value"] += found.null
 			}
 			f.rows += i.rows
 			f.anyValue = f.anyValue || own.null < i.rows

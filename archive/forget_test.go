@@ -55,7 +55,7 @@ var peopleOnce = sync.OnceValue(func() *fakeBucket {
 		}
 		w, err := archive.NewWriter(b, o)
 		for half := range 2 { // the halves have lives in common
-			cut := archive.Batch{Source: "links"}
+			cut := lot{Source: "links"}
 			for i := 10 * half; i < 40-10*half; i++ {
 				r := dead(i, day)
 				r.Key = fmt.Sprintf("user:%d:%d", i%10, i)
@@ -65,7 +65,7 @@ var peopleOnce = sync.OnceValue(func() *fakeBucket {
 				cut.Records = append(cut.Records, r)
 			}
 			if err == nil {
-				err = w.Write(context.Background(), cut)
+				err = w.Write(context.Background(), cut.Source, cut.Records)
 			}
 		}
 		if err != nil {
@@ -128,15 +128,15 @@ func TestForgetSelection(t *testing.T) {
 				before := files(t, b)
 				dry, err := archive.Forget(t.Context(), b, c.what, &archive.ForgetOptions{DryRun: true})
 				ok(t, err)
-				if !dry.DryRun || !slices.Equal(files(t, b), before) {
+				if dry.Applied || !slices.Equal(files(t, b), before) {
 					t.Error("a dry run has changed the archive")
 				}
 				r, err := archive.Forget(t.Context(), b, c.what, nil)
 				ok(t, err)
-				if r.Records != dry.Records || r.Files != dry.Files || *r.Left != 0 || r.Days != 3 {
+				if r.Records != dry.Records || r.Files != dry.Files || left(r) != 0 || r.Days != 3 {
 					t.Errorf("%+v, and before %+v", *r, *dry)
 				}
-				if compacted && (r.Records != int64(meant) || r.NoValue != c.noValue) {
+				if compacted && (r.Records != int64(meant) || r.Counts["no_value"] != c.noValue) {
 					t.Errorf("%+v; want %d forgotten, %d without a value", *r, meant, c.noValue)
 				}
 				got := all(t, b)
@@ -175,19 +175,6 @@ func TestForgetRules(t *testing.T) {
 	}
 	if !slices.Equal(files(t, b), before) {
 		t.Error("the archive has changed")
-	}
-}
-
-func TestReadKeys(t *testing.T) {
-	keys, err := archive.ReadKeys(strings.NewReader("a b\r\n\n\"c\\n\\xff\"\tits error \xff\nd\nbase64:a/8=\nbase64:YmFzZTY0Og==\n\"base64:a\""))
-	if want := []string{"a b", "c\n\xff", "d", "k\xff", "base64:", "base64:a"}; err != nil || !slices.Equal(keys, want) {
-		t.Errorf("%q, %v", keys, err)
-	}
-	for _, bad := range []string{"a\n\"b", "a\nbase64:a", "b\nbase64:YQ==", strings.Repeat("a", 2<<20)} {
-		var invalid *driver.InvalidError
-		if _, err := archive.ReadKeys(strings.NewReader(bad)); !errors.As(err, &invalid) || invalid.Field != "keys" || invalid.Rule == "" || len(bad) < 99 && invalid.Value != "line 2" {
-			t.Errorf("%v", err)
-		}
 	}
 }
 
@@ -340,7 +327,7 @@ func TestCompactLocked(t *testing.T) {
 	}
 	s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{})
 	ok(t, err)
-	if got := lives(t, b); !slices.Equal(got, want) || s.Files != 3 || s.Garbage != 6 {
+	if got := lives(t, b); !slices.Equal(got, want) || s.Files != 3 || s.Counts["garbage"] != 6 {
 		t.Errorf("%d lives of %d; %+v", len(got), len(want), s)
 	}
 	for _, dry := range []bool{true, false} { // of locked files those matter that hold what is forgotten, if they count or not
@@ -369,7 +356,7 @@ func TestForgetUnchecked(t *testing.T) {
 	write(t, writer(t, base), batch(0, 10, 0))
 	for calls, want := range map[int]bool{0: false, 9: true} {
 		r, err := archive.Forget(t.Context(), crash(base.clone(), calls, false), archive.Selection{Prefix: "key-"}, nil)
-		if (err == nil) != want || (r.Left != nil) != want || strings.Contains(r.String(), "0 found by a second pass") != want {
+		if (err == nil) != want || (left(r) >= 0) != want || strings.Contains(r.String(), "0 found by a second pass") != want {
 			t.Errorf("%d calls: %v, %v", calls, r, err)
 		}
 	}
@@ -384,11 +371,11 @@ func TestForgetLeft(t *testing.T) {
 			came = true
 			r := dead(1, -9)
 			r.Key = "user:3:late"
-			write(t, writer(t, b), archive.Batch{Source: "links", Records: []archive.Record{r}})
+			write(t, writer(t, b), lot{Source: "links", Records: []archive.Record{r}})
 		}
 	}
 	r, err := archive.Forget(t.Context(), b, archive.Selection{Prefix: "user:3:"}, nil)
-	if !errors.Is(err, archive.ErrLeft) || *r.Left != 1 || !strings.Contains(r.String(), "1 found by a second pass") {
+	if !errors.Is(err, archive.ErrLeft) || left(r) != 1 || !strings.Contains(r.String(), "1 found by a second pass") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -432,11 +419,11 @@ func TestForgetForeignFile(t *testing.T) {
 			b.files[copied] = b.files[name]
 			for _, o := range []archive.ForgetOptions{{DryRun: true}, {}, {}, {DryRun: true}} {
 				r, err := archive.Forget(t.Context(), b, archive.Selection{Prefix: "user:3:"}, &o)
-				if !errors.Is(err, archive.ErrCorrupt) || len(r.Problems) == 0 || !strings.Contains(fmt.Sprint(r.Problems), copied) {
+				if !errors.Is(err, archive.ErrCorrupt) || len(r.Lists["problems"]) == 0 || !strings.Contains(fmt.Sprint(r.Lists["problems"]), copied) {
 					t.Errorf("%+v, %v", r, err)
 				}
 			}
-			if r, err := archive.NewReader(b).Verify(t.Context(), nil); !errors.Is(err, archive.ErrCorrupt) || !strings.Contains(fmt.Sprint(r.Corrupt), copied) {
+			if r, err := archive.NewReader(b).Verify(t.Context(), nil); !errors.Is(err, archive.ErrCorrupt) || !strings.Contains(fmt.Sprint(r.Lists["corrupt"]), copied) {
 				t.Errorf("%+v, %v", r, err)
 			}
 			delete(b.files, copied)

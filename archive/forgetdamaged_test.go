@@ -167,7 +167,7 @@ func TestForgetAnyFiles(t *testing.T) {
 		}
 		var lives []life
 		owned := map[life]bool{} // a file has the person of it
-		cut := func(some []life) (c archive.Batch) {
+		cut := func(some []life) (c lot) {
 			c.Source = "links"
 			for _, l := range some {
 				r := dead(l.i, l.i%2)
@@ -236,7 +236,7 @@ func TestForgetAnyFiles(t *testing.T) {
 				}
 			}
 			if rng.IntN(3) == 0 { // a call that is killed hides no life from the next one
-				_, _ = archive.Forget(t.Context(), b, what, &archive.ForgetOptions{Save: func(*archive.ForgetReport) error { return errors.New("killed") }})
+				_, _ = archive.Forget(t.Context(), b, what, &archive.ForgetOptions{Save: func(*archive.Report) error { return errors.New("killed") }})
 			}
 			r, err := archive.Forget(t.Context(), b, what, nil)
 			if err != nil && (known || !strings.Contains(err.Error(), "must be a column of the archive")) {
@@ -284,7 +284,7 @@ func TestForgetBesideDamaged(t *testing.T) {
 			}
 		}
 		r, err := archive.Forget(t.Context(), b, archive.Selection{Prefix: "key-"}, nil)
-		if !errors.Is(err, archive.ErrCorrupt) || errors.Is(err, archive.ErrLeft) || *r.Left != 0 || killed != (r.Records == 0) || killed != (r.Files == 0) {
+		if !errors.Is(err, archive.ErrCorrupt) || errors.Is(err, archive.ErrLeft) || left(r) != 0 || killed != (r.Records == 0) || killed != (r.Files == 0) {
 			t.Errorf("killed %v: %v, %v", killed, r, err)
 		}
 		if got := pick(t, b, "/batch-"); !killed && !slices.Equal(got, []string{damaged}) {

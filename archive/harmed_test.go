@@ -34,7 +34,7 @@ func harmedDays(t *testing.T, base, former *fakeBucket) map[string]*fakeBucket {
 		case "damaged copy": // and a Repair before its commit
 			maps.Copy(b.files, former.files)
 			flip(b, merged)
-			if _, err := archive.Repair(t.Context(), crash(b, 0, true), true, nil); !errors.Is(err, errCrash) {
+			if _, err := archive.Repair(t.Context(), crash(b, 0, true), &archive.Walk{Apply: true}); !errors.Is(err, errCrash) {
 				t.Fatal(err)
 			}
 			flip(b, pick(t, b, "/_merged-")[0])

@@ -3,6 +3,7 @@ package archive_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,9 +51,9 @@ func untidy(t *testing.T) *fakeBucket {
 var untidyOnce = sync.OnceValue(func() *fakeBucket {
 	b := newFake()
 	w, err := archive.NewWriter(b, &archive.WriterOptions{Now: func() time.Time { return noon.AddDate(0, 0, 7) }})
-	for _, cut := range []archive.Batch{batch(0, 30, 0), batch(20, 50, 0), batch(50, 60, 0), batch(0, 10, 1), batch(5, 20, 1), batch(0, 3, 2)} {
+	for _, cut := range []lot{batch(0, 30, 0), batch(20, 50, 0), batch(50, 60, 0), batch(0, 10, 1), batch(5, 20, 1), batch(0, 3, 2)} {
 		if err == nil {
-			err = w.Write(context.Background(), cut)
+			err = w.Write(context.Background(), cut.Source, cut.Records)
 		}
 	}
 	if err != nil {
@@ -73,8 +74,8 @@ func TestCompact(t *testing.T) {
 	if want := [][3]int{{0, 0, 3}, {1, 1, 3}, {2, 2, 3}}; !slices.Equal(told, want) {
 		t.Errorf("told of %+v; want %+v", told, want)
 	}
-	if *r != (archive.CompactReport{Days: 3, Merged: 2, Files: 5, Into: 2, Rows: 95, Dropped: 15}) {
-		t.Errorf("%+v", *r)
+	if text, err := json.Marshal(r); string(text) != `{"days":3,"merged":2,"files":5,"into":2,"rows":95,"dropped":15}` {
+		t.Errorf("%s, %v", text, err)
 	}
 	if got := lives(t, b); !slices.Equal(got, want) || len(got) != 83 {
 		t.Errorf("%d lives after; %d before", len(got), len(want))
@@ -86,7 +87,7 @@ func TestCompact(t *testing.T) {
 	if names := files(t, b); len(names) != 5 {
 		t.Errorf("batches that were merged are written again: %q", names)
 	}
-	if r, err := archive.Compact(t.Context(), b, nil); err != nil || r.Merged != 0 {
+	if r, err := archive.Compact(t.Context(), b, nil); err != nil || r.Counts["merged"] != 0 {
 		t.Errorf("again: %+v, %v", r, err)
 	}
 }
@@ -102,7 +103,7 @@ func TestCompactMany(t *testing.T) {
 			write(t, w, batch(10*i+from, 10*i+from+15, 0))
 		}
 		r, err := archive.Compact(t.Context(), b, nil)
-		if err != nil || r.Merged != 1 || r.Into < 2 { // by passes that need no more than that room
+		if err != nil || r.Counts["merged"] != 1 || r.Counts["into"] < 2 { // by passes that need no more than that room
 			t.Fatalf("%+v, %v", r, err)
 		}
 		want := 1285 + from
@@ -110,7 +111,7 @@ func TestCompactMany(t *testing.T) {
 			t.Errorf("%d lives; want %d", len(got), want)
 		}
 		s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{})
-		if err != nil || s.Files != 1 || s.Rows != int64(want) || s.Garbage != 0 {
+		if err != nil || s.Files != 1 || s.Rows != int64(want) || s.Counts["garbage"] != 0 {
 			t.Errorf("%+v, %v", s, err)
 		}
 	}
@@ -176,8 +177,8 @@ func TestCompactCrashes(t *testing.T) {
 					t.Errorf("after %d calls there is %s, which no manifest names", calls, name)
 				}
 			}
-			if !after && r.Merged != manifests {
-				t.Errorf("after %d calls it says that it merged %d days; want %d", calls, r.Merged, manifests)
+			if !after && r.Counts["merged"] != int64(manifests) {
+				t.Errorf("after %d calls it says that it merged %d days; want %d", calls, r.Counts["merged"], manifests)
 			}
 			if got := lives(t, b); !slices.Equal(got, want) {
 				t.Fatalf("after %d calls there are %d lives; want %d", calls, len(got), len(want))
@@ -347,7 +348,7 @@ func TestForgetUnfinished(t *testing.T) {
 func TestRetainForEver(t *testing.T) {
 	b := untidy(t)
 	all := len(lives(t, b))
-	o := &archive.RetainOptions{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }}
+	o := &archive.Walk{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }}
 	since1970 := int(archive.DayOf(at(o.Now())))
 	for _, days := range []int{since1970 - 2, since1970 - 1, since1970, since1970 + 1, 36525} {
 		if r, err := archive.Retain(t.Context(), b, days, o); err != nil || r.Days != 0 {
@@ -373,18 +374,18 @@ func TestRetain(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := lives(t, b)[60:]
-			r, err := archive.Retain(t.Context(), b, 2, &archive.RetainOptions{Now: now})
+			r, err := archive.Retain(t.Context(), b, 2, &archive.Walk{Now: now})
 			if err != nil || r.Applied || r.Days != 1 || r.Rows != 60 || len(lives(t, b)) != 83 {
 				t.Fatalf("a dry run: %+v, %v", r, err)
 			}
 			for _, days := range []int{2, 1} {
-				r, err := archive.Retain(t.Context(), b, days, &archive.RetainOptions{Now: now})
+				r, err := archive.Retain(t.Context(), b, days, &archive.Walk{Now: now})
 				ok(t, err)
-				if was, err := archive.NewReader(b).Stats(t.Context(), archive.Span{To: r.Before - 1}); err != nil || r.Files != was.Files || r.Bytes != was.Bytes || r.Rows != was.Rows {
+				if was, err := archive.NewReader(b).Stats(t.Context(), archive.Span{To: r.Span.To}); err != nil || r.Files != was.Files || r.Bytes != was.Bytes || r.Rows != was.Rows {
 					t.Fatalf("a dry run: %+v, %v; want the files, rows and bytes of %+v", r, err, was)
 				}
 			}
-			o := &archive.RetainOptions{Now: now, Apply: true}
+			o := &archive.Walk{Now: now, Apply: true}
 			if _, err = archive.Retain(t.Context(), crash(b, calls, after), 2, o); err != nil && !errors.Is(err, errCrash) {
 				t.Fatal(err)
 			}
@@ -401,11 +402,11 @@ func TestRetain(t *testing.T) {
 			if !slices.Equal(left, []string{"day=2026-11-22/_manifest-000002.json"}) {
 				t.Errorf("of the day there are still %q", left)
 			}
-			if s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{}); err != nil || s.Days != 2 || s.First != r.Before {
-				t.Errorf("there are %+v, %v; want two days from %v", s, err, r.Before)
+			if s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{}); err != nil || s.Days != 2 || s.Span.From != r.Span.To+1 {
+				t.Errorf("there are %+v, %v; want two days from %v", s, err, r.Span.To+1)
 			}
-			if days, err := archive.NewReader(b).Names(t.Context(), archive.Span{}); err != nil || len(days) != 2 || days[r.Before] == nil {
-				t.Errorf("there are %+v, %v; want two days from %v", days, err, r.Before)
+			if days, err := archive.NewReader(b).Names(t.Context(), archive.Span{}); err != nil || len(days) != 2 || days[r.Span.To+1] == nil {
+				t.Errorf("there are %+v, %v; want two days from %v", days, err, r.Span.To+1)
 			}
 			if err == nil {
 				break
@@ -417,11 +418,11 @@ func TestRetain(t *testing.T) {
 func TestRetainClock(t *testing.T) {
 	b := untidy(t)
 	ahead := func() time.Time { return noon.AddDate(10, 0, 0) }
-	_, err := archive.Retain(t.Context(), b, 30, &archive.RetainOptions{Now: ahead, Apply: true})
+	_, err := archive.Retain(t.Context(), b, 30, &archive.Walk{Now: ahead, Apply: true})
 	if !errors.Is(err, archive.ErrClock) || len(lives(t, b)) != 83 {
 		t.Errorf("%v, and %d lives", err, len(lives(t, b)))
 	}
-	if r, err := archive.Retain(t.Context(), b, 30, &archive.RetainOptions{Now: ahead, Apply: true, Quiet: true}); err != nil || r.Days != 3 {
+	if r, err := archive.Retain(t.Context(), b, 30, &archive.Walk{Now: ahead, Apply: true, Quiet: true}); err != nil || r.Days != 3 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -439,7 +440,7 @@ func TestAtOnce(t *testing.T) {
 		working.Go(func() {
 			for i := range batches {
 				cut := batch((n*batches+i)*size, (n*batches+i+1)*size+5, 0) // the next begins five before
-				if err := w.Write(t.Context(), cut); err != nil {
+				if err := w.Write(t.Context(), cut.Source, cut.Records); err != nil {
 					t.Error(err)
 					return
 				}
@@ -535,7 +536,7 @@ func TestCompactBesideDamaged(t *testing.T) {
 	}
 	before := files(t, b)
 	r, err := archive.Compact(t.Context(), b, nil)
-	if !errors.Is(err, archive.ErrCorrupt) || r.Files != 0 || r.Merged != 0 || !slices.Equal(files(t, b), before) {
+	if !errors.Is(err, archive.ErrCorrupt) || r.Files != 0 || r.Counts["merged"] != 0 || !slices.Equal(files(t, b), before) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

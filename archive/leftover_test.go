@@ -52,7 +52,7 @@ func TestRetainLeftover(t *testing.T) {
 	for _, name := range pick(t, b, "/batch-") {
 		delete(b.files, name)
 	}
-	_, err := archive.Retain(t.Context(), b, 1, &archive.RetainOptions{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }})
+	_, err := archive.Retain(t.Context(), b, 1, &archive.Walk{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }})
 	ok(t, err)
 	if left := pick(t, b, "merged-"); len(left) > 0 {
 		t.Errorf("%q stay", left)
@@ -71,7 +71,7 @@ func TestLockedLeftover(t *testing.T) {
 		return name
 	}
 	repair := func(b archive.Bucket) error {
-		_, err := archive.Repair(t.Context(), b, true, nil)
+		_, err := archive.Repair(t.Context(), b, &archive.Walk{Apply: true})
 		return err
 	}
 	merged := base.clone()

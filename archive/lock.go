@@ -8,16 +8,8 @@ import (
 	"time"
 )
 
-// Locker is a Bucket that can refuse to remove a file for a time, as S3 does under Object Lock.
-type Locker interface {
-	Bucket
-
-	// Removable returns nil if the bucket may remove all versions of the file now, and a
-	// *LockedError if it may not.
-	Removable(ctx context.Context, name string) error
-}
-
-// Versioned is a Bucket that can keep versions of files that were deleted by other means than Remove.
+// Versioned is a Bucket that can keep versions of files that were deleted by other means than Remove, and can refuse to
+// remove a file for a time, as S3 does under Object Lock.
 type Versioned interface {
 	Bucket
 
@@ -25,6 +17,10 @@ type Versioned interface {
 	// only, which List leaves out. Each name has a suffix after a question mark that makes
 	// ReadAt read that version. Remove and Removable act on all versions of the file.
 	Hidden(ctx context.Context, prefix string) iter.Seq2[Info, error]
+
+	// Removable returns nil if the bucket may remove all versions of the file now, and a
+	// *LockedError if it may not.
+	Removable(ctx context.Context, name string) error
 }
 
 // ErrLocked says that files may not be removed yet. A *LockedError matches it.

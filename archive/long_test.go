@@ -21,7 +21,7 @@ func large(t *testing.T) *fakeBucket {
 	t.Helper()
 	b := newFake()
 	dice := rand.New(rand.NewPCG(1, 2))
-	for _, cut := range []archive.Batch{batch(0, 150, 0), batch(140, 300, 0)} {
+	for _, cut := range []lot{batch(0, 150, 0), batch(140, 300, 0)} {
 		for i := range cut.Records {
 			value := make([]byte, 300)
 			for k := range value {
@@ -75,7 +75,7 @@ func TestCompactLong(t *testing.T) {
 	if err != nil || s.Files < 3 || s.Rows != 300 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if r, err := archive.Compact(t.Context(), b, nil); err != nil || r.Merged != 0 {
+	if r, err := archive.Compact(t.Context(), b, nil); err != nil || r.Counts["merged"] != 0 {
 		t.Errorf("again: %+v, %v", r, err)
 	}
 	if got := lives(t, b); !slices.Equal(got, want) {
@@ -89,7 +89,7 @@ func TestCompactLong(t *testing.T) {
 	}
 	write(t, writer(t, b), batch(295, 310, 0))
 	compact(t, b)
-	if s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{}); err != nil || s.Rows != 310 || s.Garbage != 0 {
+	if s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{}); err != nil || s.Rows != 310 || s.Counts["garbage"] != 0 {
 		t.Errorf("with another batch: %+v, %v", s, err)
 	}
 }
@@ -210,7 +210,7 @@ func TestCompactManySmall(t *testing.T) {
 	counted := &listings{fakeBucket: b, lists: &listed}
 	r, err := archive.Compact(t.Context(), counted, nil)
 	ok(t, err)
-	if r.Files != many || r.Into != 1 || r.Rows != 3*many || r.Dropped != many-1 || manifests != 1 || listed > 10 {
+	if r.Files != many || r.Counts["into"] != 1 || r.Rows != 3*many || r.Counts["dropped"] != many-1 || manifests != 1 || listed > 10 {
 		t.Errorf("%+v, %d manifests, %d listings", r, manifests, listed)
 	}
 	if n := len(all(t, b)); n != 2*many+1 {
@@ -224,7 +224,7 @@ func TestCompactInterleaved(t *testing.T) {
 	b := newFake()
 	const files, each = 7, 600
 	for f := range files {
-		cut := archive.Batch{Source: "links"}
+		cut := lot{Source: "links"}
 		for i := range each {
 			cut.Records = append(cut.Records, dead(i*files+(i+f)%files, 0))
 		}
@@ -236,7 +236,7 @@ func TestCompactInterleaved(t *testing.T) {
 	r, err := archive.Compact(t.Context(), b, nil)
 	ok(t, err)
 	found := all(t, b)
-	if r.Files != files || r.Into != 1 || len(found) != files*each {
+	if r.Files != files || r.Counts["into"] != 1 || len(found) != files*each {
 		t.Errorf("%+v, and %d records", r, len(found))
 	}
 	for i, a := range found {

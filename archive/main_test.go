@@ -1,6 +1,7 @@
 package archive_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -38,9 +39,27 @@ func dead(i, days int) archive.Record {
 	}
 }
 
+// lot is a batch of a source.
+type lot struct {
+	Source  string
+	Records []archive.Record
+}
+
+// left is what a second pass of Forget found, and -1 if there was none.
+func left(r *archive.Report) int64 {
+	if n, again := r.Counts["left"]; again {
+		return n
+	}
+	return -1
+}
+
+func hand(ctx context.Context, w *archive.Writer, l lot) error {
+	return w.Write(ctx, l.Source, l.Records)
+}
+
 // batch returns the records from first to last, last excluded.
-func batch(first, last, days int) archive.Batch {
-	b := archive.Batch{Source: "links"}
+func batch(first, last, days int) lot {
+	b := lot{Source: "links"}
 	for i := first; i < last; i++ {
 		b.Records = append(b.Records, dead(i, days))
 	}
@@ -68,10 +87,10 @@ func writer(t testing.TB, b archive.Bucket) *archive.Writer {
 	return w
 }
 
-func write(t *testing.T, w *archive.Writer, batches ...archive.Batch) {
+func write(t *testing.T, w *archive.Writer, batches ...lot) {
 	t.Helper()
 	for _, b := range batches {
-		if err := w.Write(t.Context(), b); err != nil {
+		if err := w.Write(t.Context(), b.Source, b.Records); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -152,7 +152,7 @@ func (c *catalog) list(ctx context.Context, span Span) (map[Day]*manifest, error
 		if !ok && strings.HasPrefix(i.Name, dayPrefix) && strings.HasSuffix(i.Name, dataSuffix) { // told with the quarantine, for it has no day
 			d, ok, isManifest, isForeign = Quarantine, true, false, true
 		}
-		if !ok || !span.Has(d) || !isManifest && !isFile && !isForeign {
+		if !ok || !span.has(d) || !isManifest && !isFile && !isForeign {
 			continue
 		}
 		m := days[d]

@@ -126,7 +126,7 @@ func packed(n, short int) func(*testing.T, archive.Bucket) {
 }
 
 // bulky is a batch of values of size bytes that cannot be compressed.
-func bulky(first, last, size int) archive.Batch {
+func bulky(first, last, size int) lot {
 	b := batch(first, last, 0)
 	for i := range b.Records {
 		value := make([]byte, size)

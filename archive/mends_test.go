@@ -35,7 +35,7 @@ func TestSymbolicLinks(t *testing.T) {
 	if r, err := archive.NewReader(b).Verify(t.Context(), nil); err != nil || r.Rows != 7 {
 		t.Errorf("verified: %+v, %v", r, err)
 	}
-	if r, err := archive.Compact(t.Context(), b, nil); err != nil || r.Merged != 1 {
+	if r, err := archive.Compact(t.Context(), b, nil); err != nil || r.Counts["merged"] != 1 {
 		t.Errorf("compacted: %+v, %v", r, err)
 	}
 	key := dead(5, 1).Key
@@ -83,7 +83,7 @@ func TestTimesOutOfRange(t *testing.T) {
 		"died in µs":          {CreatedAt: born, ExpiredAt: born * 1000},
 		"and one that is odd": {CreatedAt: born, ExpiredAt: born, Reason: "other"},
 	}
-	var cut archive.Batch
+	var cut lot
 	cut.Source = "links"
 	for key, r := range records {
 		r.Key, r.Value = key, []byte("{}")
@@ -161,7 +161,7 @@ func TestOtherVersions(t *testing.T) {
 		_, compacted := archive.Compact(t.Context(), b, nil)
 		_, forgotten := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{dead(1, 0).Key}}, nil)
 		_, found := archive.NewReader(b).Find(t.Context(), dead(1, 1).Key, archive.Span{})
-		_, retained := archive.Retain(t.Context(), b, 2, &archive.RetainOptions{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }})
+		_, retained := archive.Retain(t.Context(), b, 2, &archive.Walk{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }})
 		for op, err := range map[string]error{"Compact": compacted, "Forget": forgotten, "Find": found, "Retain": retained} {
 			if !errors.Is(err, archive.ErrVersion) || !strings.Contains(err.Error(), "2026-11-22") {
 				t.Errorf("%s: %s: %v", name, op, err)
@@ -197,11 +197,11 @@ func TestRetainBesideLostFile(t *testing.T) {
 			delete(b.files, name)
 		}
 	}
-	r, err := archive.Retain(t.Context(), b, 2, &archive.RetainOptions{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }})
-	if err != nil || r.Before != archive.DayOf(at(noon.AddDate(0, 0, 1))) {
+	r, err := archive.Retain(t.Context(), b, 2, &archive.Walk{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }})
+	if err != nil || r.Span.To+1 != archive.DayOf(at(noon.AddDate(0, 0, 1))) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := archive.NewReader(b).Names(t.Context(), archive.Span{To: r.Before - 1}); err != nil {
+	if _, err := archive.NewReader(b).Names(t.Context(), archive.Span{To: r.Span.To}); err != nil {
 		t.Errorf("the days that were removed: %v", err)
 	}
 }

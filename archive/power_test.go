@@ -144,7 +144,7 @@ func TestPowerCut(t *testing.T) {
 	d.at = func() { d.survives("at a sync", done) }
 	b := d.open()
 	w := writer(t, b)
-	for _, cut := range []archive.Batch{batch(0, 3, 0), batch(3, 5, 0), batch(0, 2, 1)} {
+	for _, cut := range []lot{batch(0, 3, 0), batch(3, 5, 0), batch(0, 2, 1)} {
 		write(t, w, cut)
 		done = lives(t, b)
 		d.survives("after Write", done)
@@ -168,7 +168,7 @@ func TestPowerCut(t *testing.T) {
 		t.Errorf("what was forgotten comes back in %q", names)
 	}
 	done = done[4:]
-	if _, err := archive.Retain(t.Context(), b, 2, &archive.RetainOptions{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }}); err != nil {
+	if _, err := archive.Retain(t.Context(), b, 2, &archive.Walk{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }}); err != nil {
 		t.Fatal(err)
 	}
 	if has := lives(t, d.survives("after Retain", done)); len(has) != 1 {
@@ -191,7 +191,7 @@ func TestCompactAgainSyncsNothing(t *testing.T) {
 func TestPowerCutAfterKill(t *testing.T) {
 	key := dead(1, 0).Key
 	for name, do := range map[string]func(archive.Bucket, *archive.Writer) error{
-		"write": func(_ archive.Bucket, w *archive.Writer) error { return w.Write(t.Context(), batch(4, 6, 0)) },
+		"write": func(_ archive.Bucket, w *archive.Writer) error { return hand(t.Context(), w, batch(4, 6, 0)) },
 		"compact": func(b archive.Bucket, _ *archive.Writer) error {
 			_, err := archive.Compact(t.Context(), b, nil)
 			return err

@@ -1,6 +1,9 @@
 package archive
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -8,21 +11,24 @@ import (
 )
 
 // prepare splits a batch by day. Each day's records are sorted as in files, each life once.
-func (w *Writer) prepare(batch *Batch) (map[Day][]entry, error) {
-	if err := batch.check(); err != nil {
+func (w *Writer) prepare(source string, batch []Record) (map[Day][]entry, error) {
+	if source == "" {
+		return nil, &driver.InvalidError{Field: "source", Value: "empty", Rule: "must have at least one byte"}
+	}
+	if err := checkText("source", source); err != nil {
 		return nil, err
 	}
 	now := w.opts.Now()
 	latest := w.latest(now)
-	archived := make([]Archived, len(batch.Records))
+	archived := make([]Archived, len(batch))
 	days := map[Day][]entry{}
-	for i := range batch.Records {
-		r := &batch.Records[i]
-		a, problem := w.archived(r, batch.Source, driver.Floor(now))
+	for i := range batch {
+		r := &batch[i]
+		a, problem := w.archived(r, source, driver.Floor(now))
 		d := DayOf(a.ExpiredAt)
 		switch {
 		case problem != nil:
-			a, d = quarantined(r, batch.Source, driver.Floor(now), problem), Quarantine
+			a, d = quarantined(r, source, driver.Floor(now), problem), Quarantine
 		case a.ExpiredAt > latest:
 			return nil, clockError(fmt.Sprintf("the death of record %d of the batch", i), a.ExpiredAt.Time(), now)
 		}
@@ -68,4 +74,19 @@ func (w *Writer) archived(r *Record, source string, now driver.Instant) (a Archi
 		a.Columns[c.name] = v
 	}
 	return a, nil
+}
+
+// markOf returns a hash of the lives in a day's sorted records. File names identify batches by it.
+func markOf(records []entry) string {
+	h := sha256.New()
+	var b []byte
+	for i := range records {
+		id := &records[i].id
+		b = b[:0]
+		for _, s := range []string{id.key, id.source, id.generation} {
+			b = append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
+		}
+		_, _ = h.Write(b)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }

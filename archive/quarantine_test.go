@@ -18,7 +18,7 @@ var quarantine = archive.Span{From: archive.Quarantine, To: archive.Quarantine}
 // Of an archive that has a quarantine only, no days are told.
 func TestQuarantineOnly(t *testing.T) {
 	b := newFake()
-	write(t, writer(t, b), archive.Batch{Source: "links", Records: []archive.Record{{Key: "x"}}})
+	write(t, writer(t, b), lot{Source: "links", Records: []archive.Record{{Key: "x"}}})
 	s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{})
 	ok(t, err)
 	if text := s.String(); !strings.HasPrefix(text, "no days\n0 rows in 1 files") || !strings.Contains(text, "1 records in quarantine") {
@@ -64,7 +64,7 @@ func TestQuarantine(t *testing.T) {
 		cut.Records = slices.Insert(cut.Records, 10*i, r)
 	}
 	write(t, w, cut)
-	if s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{}); err != nil || s.Rows != int64(len(cut.Records)-len(harm)) || s.Quarantined != int64(len(harm)) {
+	if s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{}); err != nil || s.Rows != int64(len(cut.Records)-len(harm)) || s.Counts["quarantined"] != int64(len(harm)) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	again, err := archive.NewWriter(b, o)
@@ -120,17 +120,17 @@ func TestQuarantine(t *testing.T) {
 	}
 	s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{})
 	ok(t, err)
-	if s.Days != 1 || s.Rows != 100 || s.Quarantined != int64(len(harm)) || s.Last != archive.DayOf(at(noon)) {
+	if s.Days != 1 || s.Rows != 100 || s.Counts["quarantined"] != int64(len(harm)) || s.Span.To != archive.DayOf(at(noon)) {
 		t.Errorf("%+v", s)
 	}
 	late := func() time.Time { return noon.AddDate(0, 0, 20) }
-	_, err = archive.Retain(t.Context(), b, 5, &archive.RetainOptions{Apply: true, Now: late})
+	_, err = archive.Retain(t.Context(), b, 5, &archive.Walk{Apply: true, Now: late})
 	ok(t, err)
 	for _, key := range keys {
 		if key != "" {
 			r, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{key}}, nil)
 			ok(t, err)
-			if r.Keyless != 2 || !strings.Contains(r.String(), "2 records of the quarantine have no key, were not searched") {
+			if r.Counts["keyless"] != 2 || !strings.Contains(r.String(), "2 records of the quarantine have no key, were not searched") {
 				t.Errorf("%+v", r)
 			}
 		}
@@ -166,9 +166,9 @@ func TestDeathsWithoutADay(t *testing.T) {
 			grave := &archive.Grave{Writer: writer(t, b), Source: "links"}
 			ok(t, grave.Bury(t.Context(), []driver.Dead{dead}))
 		}
-		_, err := archive.Repair(t.Context(), b, true, nil)
+		_, err := archive.Repair(t.Context(), b, &archive.Walk{Apply: true})
 		ok(t, err)
-		_, err = archive.Retain(t.Context(), b, 10, &archive.RetainOptions{Apply: true})
+		_, err = archive.Retain(t.Context(), b, 10, &archive.Walk{Apply: true})
 		ok(t, err)
 		found, err := archive.NewReader(b).Find(t.Context(), "ann", quarantine)
 		ok(t, err)

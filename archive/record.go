@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/slidingttl/slidingttl/internal/keytext"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -131,7 +132,7 @@ func (a *Archived) size() (all, long int) {
 }
 
 func (a *Archived) identity() identity {
-	return identity{encodeKey(a.Key), a.Source, a.Generation}
+	return identity{keytext.Encode(a.Key), a.Source, a.Generation}
 }
 
 // latest returns the later of two versions of a life, with the columns that only the other has: what

@@ -15,35 +15,21 @@ import (
 // magic begins and ends a Parquet file.
 const magic = "PAR1"
 
-// RepairReport is what Repair found.
-type RepairReport struct {
-	Applied  bool     `json:"applied"`  // false: a dry run
-	Days     int      `json:"days"`     // days with faults
-	Lost     []string `json:"lost"`     // files that are missing or corrupt, and of which there is no copy
-	Rows     int64    `json:"rows"`     // rows of the lost files, by their names; some may be in restored files
-	Restored []string `json:"restored"` // files that count again
-	Foreign  []string `json:"foreign"`  // files that are not the archive's: engines read them, and Repair leaves them
-}
-
-// String is the report as text.
-func (r *RepairReport) String() string {
-	text := fmt.Sprintf("%d days have faults: %d files with %d rows are lost, %d files restored", r.Days, len(r.Lost), r.Rows, len(r.Restored))
+var repairing = operation{"applied days lost rows restored foreign", func(r *Report) string {
+	text := fmt.Sprintf("%d days have faults: %d files with %d rows are lost, %d files restored", r.Days, len(r.Lists["lost"]), r.Rows, len(r.Lists["restored"]))
 	if !r.Applied && r.Days > 0 {
 		text += ", a dry run"
 	}
-	for _, part := range []struct {
-		word  string
-		files []string
-	}{{"lost", r.Lost}, {"restored", r.Restored}, {"foreign", r.Foreign}} {
-		for _, name := range part.files {
-			text += "\n  " + part.word + " " + name
+	for _, part := range []string{"lost", "restored", "foreign"} {
+		for _, name := range r.Lists[part] {
+			text += "\n  " + part + " " + name
 		}
 	}
 	return text
-}
+}}
 
 // Repair makes all rows of whole files readable after bytes were lost, or after a manifest file
-// was. Without apply the report says what it would do. It writes a manifest file that names the whole files of the day, and thereby declares the
+// was. Without Walk.Apply the report says what it would do. It writes a manifest file that names the whole files of the day, and thereby declares the
 // others lost; corrupt files are removed then or by the next Compact. One of a batch that the [Bucket] may not remove yet
 // ([ErrLocked]) counts until it may. If a file is lost, Repair also
 // restores files that no longer counted and are not yet removed, since they may have its rows: it
@@ -54,20 +40,21 @@ func (r *RepairReport) String() string {
 // Repair may run beside other operations, and again. A file that is whole by its checksum stays as it is, with an
 // error, where its records are of another day or in a form that this version does not know. A day that another
 // version wrote stays as it is, with an error. So does a day of which nothing can be recognized, since it may be encrypted.
-func Repair(ctx context.Context, b Bucket, apply bool, w *Walk) (*RepairReport, error) {
+func Repair(ctx context.Context, b Bucket, w *Walk) (*Report, error) {
 	o := driver.Given(w)
-	r := &RepairReport{Applied: apply}
+	r := repairing.report()
+	r.Applied = o.Apply
 	c := &catalog{bucket: b}
 	err := eachDay(ctx, c, o.Span, o.Progress, func(m manifest) error {
 		own := map[string]bool{}
 		return c.retry(ctx, m, func(ctx context.Context, m *manifest) error {
-			found, err := NewReader(b).mend(ctx, m, apply, own)
+			found, err := NewReader(b).mend(ctx, m, o.Apply, own)
 			if endedWell(err) {
 				r.Days += found.Days
 				r.Rows += found.Rows
-				r.Lost = append(r.Lost, found.Lost...)
-				r.Restored = append(r.Restored, found.Restored...)
-				r.Foreign = append(r.Foreign, found.Foreign...)
+				for what, names := range found.Lists {
+					r.Lists[what] = append(r.Lists[what], names...)
+				}
 			}
 			return err
 		})
@@ -77,8 +64,9 @@ func Repair(ctx context.Context, b Bucket, apply bool, w *Walk) (*RepairReport, 
 
 // mend examines a day, and mends it if apply is true. It adds the copies that it makes to own, and removes those of an
 // attempt that was overtaken: they may have what is forgotten since.
-func (r *Reader) mend(ctx context.Context, m *manifest, apply bool, own map[string]bool) (found RepairReport, err error) {
-	found.Foreign = m.foreign
+func (r *Reader) mend(ctx context.Context, m *manifest, apply bool, own map[string]bool) (found *Report, err error) {
+	found = repairing.report()
+	found.Lists["foreign"] = m.foreign
 	if errors.Is(m.err, ErrVersion) {
 		return found, m.err
 	}
@@ -112,7 +100,7 @@ func (r *Reader) mend(ctx context.Context, m *manifest, apply bool, own map[stri
 	var remove, again []dataFile
 	unsure := false // which of m.batches are lost
 	lose := func(f dataFile, mayHold bool) {
-		found.Lost = append(found.Lost, f.name)
+		found.Lists["lost"] = append(found.Lists["lost"], f.name)
 		found.Rows += f.rows
 		unsure = unsure || mayHold
 	}
@@ -120,7 +108,7 @@ func (r *Reader) mend(ctx context.Context, m *manifest, apply bool, own map[stri
 		for _, f := range m.garbage {
 			if whole[f.name] && is(f) && !slices.ContainsFunc(slices.Concat(next.files, again), func(k dataFile) bool { return k.sum == f.sum }) {
 				again = append(again, f)
-				found.Restored = append(found.Restored, f.name)
+				found.Lists["restored"] = append(found.Lists["restored"], f.name)
 				restored = true
 			}
 		}
@@ -152,7 +140,7 @@ func (r *Reader) mend(ctx context.Context, m *manifest, apply bool, own map[stri
 		return found, odd
 	}
 	found.Days = 1
-	if len(found.Lost) > 0 || unreadable {
+	if len(found.Lists["lost"]) > 0 || unreadable {
 		restore(func(dataFile) bool { return true })
 	}
 	if !apply {

@@ -129,7 +129,7 @@ func TestRepair(t *testing.T) {
 			}
 		}
 		before := maps.Clone(b.files)
-		dry, err := archive.Repair(t.Context(), b, false, nil)
+		dry, err := archive.Repair(t.Context(), b, nil)
 		if errors.Is(err, archive.ErrCorrupt) && (foreign(b, "day=2026-11-22") || foreign(b, "day=2026-11-23")) {
 			continue
 		}
@@ -139,11 +139,11 @@ func TestRepair(t *testing.T) {
 		if _, err := archive.NewReader(b).Verify(t.Context(), nil); dry.Days > 0 != errors.Is(err, archive.ErrCorrupt) {
 			t.Errorf("%s: verified: %v; repair finds %d days", name, err, dry.Days)
 		}
-		r, err := archive.Repair(t.Context(), b, true, nil)
+		r, err := archive.Repair(t.Context(), b, &archive.Walk{Apply: true})
 		ok(t, err)
-		slices.Sort(r.Lost)
-		if !slices.Equal(r.Lost, lost) || fmt.Sprint(dry.Lost, dry.Restored) != fmt.Sprint(r.Lost, r.Restored) && len(lost) < 2 {
-			t.Errorf("%s: lost are %q; want %q", name, r.Lost, lost)
+		slices.Sort(r.Lists["lost"])
+		if !slices.Equal(r.Lists["lost"], lost) || fmt.Sprint(dry.Lists["lost"], dry.Lists["restored"]) != fmt.Sprint(r.Lists["lost"], r.Lists["restored"]) && len(lost) < 2 {
+			t.Errorf("%s: lost are %q; want %q", name, r.Lists["lost"], lost)
 		}
 		for _, when := range []string{"repaired", "compacted"} {
 			if got := lives(t, b); len(got) != len(want) || slices.ContainsFunc(got, func(id string) bool { return !want[id] }) {
@@ -154,7 +154,7 @@ func TestRepair(t *testing.T) {
 			}
 			compact(t, b)
 		}
-		if again, err := archive.Repair(t.Context(), b, true, nil); err != nil || again.Days != 0 {
+		if again, err := archive.Repair(t.Context(), b, &archive.Walk{Apply: true}); err != nil || again.Days != 0 {
 			t.Errorf("%s, again: %+v, %v", name, again, err)
 		}
 		if _, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{dead(1, 0).Key}}, nil); err != nil {
@@ -178,11 +178,11 @@ func TestRepairFromLeftFiles(t *testing.T) {
 	}
 	maps.Copy(b.files, before.files)
 	b.files["day=2026-11-22/other.parquet"] = []byte("PAR1")
-	r, err := archive.Repair(t.Context(), b, true, nil)
-	if err != nil || len(r.Lost) != 1 || len(r.Restored) != 2 || r.Rows != 40 || len(r.Foreign) != 1 {
+	r, err := archive.Repair(t.Context(), b, &archive.Walk{Apply: true})
+	if err != nil || len(r.Lists["lost"]) != 1 || len(r.Lists["restored"]) != 2 || r.Rows != 40 || len(r.Lists["foreign"]) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	delete(b.files, r.Foreign[0]) // Forget would name it
+	delete(b.files, r.Lists["foreign"][0]) // Forget would name it
 	write(t, writer(t, b), batch(40, 41, 0))
 	for range 2 {
 		if got := lives(t, b); !slices.Equal(got[:40], want) || len(got) != 41 {
@@ -241,7 +241,7 @@ func TestWriteAfterLoss(t *testing.T) {
 		left := writer(t, b)
 		if c.gone {
 			for _, i := range []int{0, 5} {
-				if err := left.Write(t.Context(), batch(i, i+5, 0)); !errors.Is(err, archive.ErrCorrupt) {
+				if err := hand(t.Context(), left, batch(i, i+5, 0)); !errors.Is(err, archive.ErrCorrupt) {
 					t.Errorf("%s: before Repair: %v", name, err)
 				}
 			}
@@ -249,7 +249,7 @@ func TestWriteAfterLoss(t *testing.T) {
 		} else {
 			left = nil // a cut file is found when it is read
 		}
-		_, err := archive.Repair(t.Context(), b, true, nil)
+		_, err := archive.Repair(t.Context(), b, &archive.Walk{Apply: true})
 		ok(t, err)
 		_, err = archive.NewReader(b).Verify(t.Context(), nil)
 		ok(t, err)
@@ -292,11 +292,11 @@ func TestWriteAfterCut(t *testing.T) {
 			}
 		}
 		for _, w := range []*archive.Writer{running, writer(t, b)} {
-			if err := w.Write(t.Context(), batch(0, 5, 0)); !errors.Is(err, archive.ErrCorrupt) {
+			if err := hand(t.Context(), w, batch(0, 5, 0)); !errors.Is(err, archive.ErrCorrupt) {
 				t.Errorf("before Repair: %v", err)
 			}
 		}
-		_, err := archive.Repair(t.Context(), b, true, nil)
+		_, err := archive.Repair(t.Context(), b, &archive.Walk{Apply: true})
 		ok(t, err)
 		write(t, running, batch(0, 5, 0), batch(10, 15, 0), batch(15, 20, 0))
 		if got := lives(t, b); len(got) != 15 {
@@ -317,11 +317,11 @@ func TestWriteAfterMergedCut(t *testing.T) {
 	}
 	w := writer(t, b)
 	for range 2 {
-		if err := w.Write(t.Context(), batch(0, 5, 0)); !errors.Is(err, archive.ErrCorrupt) {
+		if err := hand(t.Context(), w, batch(0, 5, 0)); !errors.Is(err, archive.ErrCorrupt) {
 			t.Errorf("before Repair: %v", err)
 		}
 	}
-	_, err := archive.Repair(t.Context(), b, true, nil)
+	_, err := archive.Repair(t.Context(), b, &archive.Walk{Apply: true})
 	ok(t, err)
 	write(t, w, batch(0, 5, 0), batch(5, 10, 0))
 	if got := lives(t, b); len(got) != 10 {
@@ -347,9 +347,9 @@ func TestTwoCopies(t *testing.T) {
 			return err
 		},
 		"repair": func(b *fakeBucket) error {
-			r, err := archive.Repair(t.Context(), b, true, nil)
-			if err == nil && len(r.Lost) > 0 {
-				err = fmt.Errorf("%v is lost", r.Lost)
+			r, err := archive.Repair(t.Context(), b, &archive.Walk{Apply: true})
+			if err == nil && len(r.Lists["lost"]) > 0 {
+				err = fmt.Errorf("%v is lost", r.Lists["lost"])
 			}
 			return err
 		},
@@ -357,7 +357,7 @@ func TestTwoCopies(t *testing.T) {
 			_, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{forgotten}}, nil)
 			return err
 		},
-		"write": func(b *fakeBucket) error { return writer(t, b).Write(t.Context(), batch(0, 5, 0)) },
+		"write": func(b *fakeBucket) error { return hand(t.Context(), writer(t, b), batch(0, 5, 0)) },
 		"verify": func(b *fakeBucket) error {
 			_, err := archive.NewReader(b).Verify(t.Context(), nil)
 			return err
@@ -452,7 +452,7 @@ func TestFlippedManifest(t *testing.T) {
 			t.Errorf("byte %d: %d lives are told, %v", at, n, err)
 		}
 		_, _ = archive.Compact(t.Context(), b, nil)
-		_, err = archive.Repair(t.Context(), b, true, nil)
+		_, err = archive.Repair(t.Context(), b, &archive.Walk{Apply: true})
 		if n, failed := told(b); err != nil || failed != nil || n != 10 {
 			t.Errorf("byte %d, repaired: %d lives are told, %v, %v", at, n, err, failed)
 		}
@@ -490,7 +490,7 @@ func TestRepairLostManifest(t *testing.T) {
 			}
 		}
 		dropped := b.clone()
-		_, err := archive.Retain(t.Context(), dropped, 1, &archive.RetainOptions{Apply: true, Quiet: true, Now: func() time.Time { return noon.AddDate(0, 0, 9) }})
+		_, err := archive.Retain(t.Context(), dropped, 1, &archive.Walk{Apply: true, Quiet: true, Now: func() time.Time { return noon.AddDate(0, 0, 9) }})
 		ok(t, err)
 		for _, name := range files(t, dropped) {
 			if strings.HasSuffix(name, ".parquet") {
@@ -501,8 +501,8 @@ func TestRepairLostManifest(t *testing.T) {
 		if !errors.Is(err, archive.ErrCorrupt) {
 			t.Errorf("%d: forgotten, %v", lost, err)
 		}
-		r, err := archive.Repair(t.Context(), b, true, nil)
-		if err != nil || len(r.Lost) != 0 || r.Days != 1 {
+		r, err := archive.Repair(t.Context(), b, &archive.Walk{Apply: true})
+		if err != nil || len(r.Lists["lost"]) != 0 || r.Days != 1 {
 			t.Errorf("%d: %v, %v", lost, r, err)
 		}
 		for range 2 {
@@ -522,7 +522,7 @@ func TestRepairEncrypted(t *testing.T) {
 	write(t, w, batch(0, 10, 0), batch(10, 20, 0), batch(20, 30, 1))
 	compact(t, b)
 	write(t, w, batch(30, 40, 0), batch(40, 50, 2))
-	_, err := archive.Retain(t.Context(), b, 1, &archive.RetainOptions{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 2) }})
+	_, err := archive.Retain(t.Context(), b, 1, &archive.Walk{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 2) }})
 	ok(t, err) // day 0 has but a manifest file
 	write(t, w, batch(50, 60, 3), batch(60, 70, 3))
 	compact(t, b)
@@ -540,8 +540,8 @@ func TestRepairEncrypted(t *testing.T) {
 		if keys == "others" {
 			b.unreadable = before
 		}
-		r, err := archive.Repair(t.Context(), b, true, nil)
-		if !errors.Is(err, archive.ErrCorrupt) || len(r.Lost) != 0 || r.Days != 0 {
+		r, err := archive.Repair(t.Context(), b, &archive.Walk{Apply: true})
+		if !errors.Is(err, archive.ErrCorrupt) || len(r.Lists["lost"]) != 0 || r.Days != 0 {
 			t.Errorf("keys: %s: %v, %v", keys, r, err)
 		}
 		if !maps.EqualFunc(b.files, before, func(x, y []byte) bool { return string(x) == string(y) }) {
@@ -565,7 +565,7 @@ func TestRepairDuringFault(t *testing.T) {
 	for at, more := 1, true; more; at++ {
 		b := base.clone()
 		f := &failingRead{fakeBucket: b, left: at}
-		_, err := archive.Repair(t.Context(), f, true, nil)
+		_, err := archive.Repair(t.Context(), f, &archive.Walk{Apply: true})
 		if more = f.left <= 0; more && !errors.Is(err, errBlink) {
 			t.Errorf("read %d failed: %v", at, err)
 		}
@@ -603,13 +603,13 @@ func TestRepairBothNames(t *testing.T) {
 		for kill := -1; kill < 4; kill++ {
 			b := days[name].clone()
 			if kill >= 0 {
-				if _, err := archive.Repair(t.Context(), crash(b, kill, true), true, nil); err == nil {
+				if _, err := archive.Repair(t.Context(), crash(b, kill, true), &archive.Walk{Apply: true}); err == nil {
 					break
 				}
 			}
 			for range 2 {
-				r, err := archive.Repair(t.Context(), b, true, nil)
-				if got := lives(t, b); err != nil || len(r.Lost) > 0 || len(got) != 5 {
+				r, err := archive.Repair(t.Context(), b, &archive.Walk{Apply: true})
+				if got := lives(t, b); err != nil || len(r.Lists["lost"]) > 0 || len(got) != 5 {
 					t.Errorf("%s, killed at %d: %d lives are found, %v, %v", name, kill, len(got), r, err)
 				}
 				compact(t, b)
@@ -631,8 +631,8 @@ func TestRepairWithoutLoss(t *testing.T) {
 	if err == nil || readable(t, b)[key] {
 		t.Fatalf("it is not forgotten: %v", err)
 	}
-	r, err := archive.Repair(t.Context(), b, true, nil)
-	if got := readable(t, b); err != nil || len(r.Lost) != 0 || got[key] || len(got) != 4 {
+	r, err := archive.Repair(t.Context(), b, &archive.Walk{Apply: true})
+	if got := readable(t, b); err != nil || len(r.Lists["lost"]) != 0 || got[key] || len(got) != 4 {
 		t.Errorf("%v, %v: %v", r, err, got)
 	}
 }

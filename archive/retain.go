@@ -11,39 +11,13 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// RetainOptions adjusts Retain. The zero value, and nil, mean the defaults.
-type RetainOptions struct {
-	// Apply removes days. Without it the report says what Retain would remove.
-	Apply bool
-
-	// Now is the time. Nil: time.Now.
-	Now func() time.Time
-
-	// Quiet confirms that nothing has died for over a month. Without it Retain assumes that
-	// the clock has jumped ahead, and fails.
-	Quiet bool
-
-	Progress func(next Day, done, days int) // called for each day before it is read
-}
-
-// RetainReport is what Retain did.
-type RetainReport struct {
-	Applied bool  `json:"applied"` // false: a dry run
-	Before  Day   `json:"before"`  // Retain removes the days before this one
-	Days    int   `json:"days"`    // days removed
-	Files   int   `json:"files"`
-	Rows    int64 `json:"rows"`
-	Bytes   int64 `json:"bytes"`
-}
-
-// String is the report as text.
-func (r *RetainReport) String() string {
+var retaining = operation{"applied before days files rows bytes", func(r *Report) string {
 	what := "removed"
 	if !r.Applied {
 		what = "would be removed, a dry run"
 	}
-	return fmt.Sprintf("%d days before %s %s: %d rows in %d files, %d bytes", r.Days, r.Before, what, r.Rows, r.Files, r.Bytes)
-}
+	return fmt.Sprintf("%d days before %s %s: %d rows in %d files, %d bytes", r.Days, r.Span.To+1, what, r.Rows, r.Files, r.Bytes)
+}}
 
 const (
 	quietDays = 31
@@ -54,8 +28,8 @@ const (
 // The quarantine stays. If no record died within a month of the current time, it removes
 // nothing and returns an ErrClock: a clock that has jumped ahead must not empty an
 // archive.
-func Retain(ctx context.Context, b Bucket, days int, opts *RetainOptions) (*RetainReport, error) {
-	o := driver.Given(opts)
+func Retain(ctx context.Context, b Bucket, days int, w *Walk) (*Report, error) {
+	o := driver.Given(w)
 	if days < 1 || days > mostDays {
 		return nil, &driver.InvalidError{Field: "days", Value: strconv.Itoa(days), Rule: fmt.Sprintf("must be from 1 to %d", mostDays)}
 	}
@@ -65,7 +39,14 @@ func Retain(ctx context.Context, b Bucket, days int, opts *RetainOptions) (*Reta
 	}
 	at := now()
 	today := DayOf(driver.Floor(at))
-	r := &RetainReport{Applied: o.Apply, Before: today - Day(days)}
+	r := retaining.report()
+	last := today - Day(days) - 1
+	if last == 0 { // as To that is no bound, and no life is filed under it
+		last--
+	}
+	if r.Applied, r.Span = o.Apply, o.Span; r.Span.To == 0 || r.Span.To > last {
+		r.Span.To = last
+	}
 	c := &catalog{bucket: b}
 	all, err := c.manifests(ctx, Span{})
 	if err != nil {
@@ -80,18 +61,9 @@ func Retain(ctx context.Context, b Bucket, days int, opts *RetainOptions) (*Reta
 	if newest != 0 && today-newest > quietDays && !o.Quiet {
 		return nil, clockError("the archive's last day", newest.Start().Time(), at)
 	}
-	last := r.Before - 1
-	if last == 0 { // as To that is no bound, and no life is filed under it
-		last--
-	}
-	err = eachDay(ctx, c, Span{To: last}, o.Progress, func(m manifest) error {
+	err = eachDay(ctx, c, r.Span, o.Progress, func(m manifest) error {
 		if len(m.files) > 0 {
-			r.Days++
-			r.Files += len(m.files)
-			r.Rows += m.rows()
-		}
-		for _, f := range m.files {
-			r.Bytes += f.size
+			r.holds(&m)
 		}
 		if !o.Apply {
 			return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/slidingttl/slidingttl/internal/keytext"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -117,7 +118,7 @@ func (l *layout) row(c *cells, a *Archived) parquet.Row {
 		row[at] = parquet.ByteArrayValue(c.text[from:]).Level(0, 0, at)
 	}
 	instant := func(at int, i driver.Instant) { row[at] = parquet.Int64Value(int64(i)).Level(0, 0, at) }
-	text(l.key, encodeKey(a.Key))
+	text(l.key, keytext.Encode(a.Key))
 	text(l.source, a.Source)
 	text(l.generation, a.Generation)
 	text(l.reason, string(a.Reason))
@@ -146,7 +147,7 @@ func (l *layout) record(row parquet.Row) (a Archived, err error) {
 		return a, fmt.Errorf("a row has %d columns instead of %d", len(row), len(fixed)+len(l.own))
 	}
 	text := func(at int) string { return string(row[at].ByteArray()) }
-	if a.Key, err = decodeKey(text(l.key)); err != nil {
+	if a.Key, err = keytext.Decode(text(l.key)); err != nil {
 		return a, fmt.Errorf("a key is not encoded as keys are: %w", err)
 	}
 	a.Source, a.Generation, a.Reason, a.Format = text(l.source), text(l.generation), Reason(text(l.reason)), text(l.format)

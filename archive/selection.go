@@ -1,19 +1,15 @@
 package archive
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/slidingttl/slidingttl/internal/keytext"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -49,30 +45,14 @@ func (s *Selection) Validate() error {
 func (s *Selection) Asked() (all []Asked) {
 	switch {
 	case s.Prefix != "":
-		return []Asked{{Prefix: encodeKey(s.Prefix)}}
+		return []Asked{{Prefix: keytext.Encode(s.Prefix)}}
 	case s.Column != "":
-		return []Asked{{Column: s.Column, Value: encodeKey(s.Value)}}
+		return []Asked{{Column: s.Column, Value: keytext.Encode(s.Value)}}
 	}
 	for _, key := range slices.Compact(slices.Sorted(slices.Values(s.Keys))) {
-		all = append(all, Asked{Key: encodeKey(key)})
+		all = append(all, Asked{Key: keytext.Encode(key)})
 	}
 	return all
-}
-
-// SelectionOf returns the Selection that asked for all, to ask again.
-func SelectionOf(all []Asked) (s Selection, err error) {
-	decode := func(text string) string {
-		key, failed := decodeKey(text)
-		err = errors.Join(err, failed)
-		return key
-	}
-	for _, a := range all {
-		s.Prefix, s.Column, s.Value = decode(a.Prefix), a.Column, decode(a.Value)
-		if a.Key != "" {
-			s.Keys = append(s.Keys, decode(a.Key))
-		}
-	}
-	return s, errors.Join(err, s.Validate())
 }
 
 // target is a Selection for the files of one layout: the values to find in one column.
@@ -100,7 +80,7 @@ type selector struct {
 func (s *Selection) selector() *selector {
 	keys := map[string]bool{}
 	for _, key := range s.Keys {
-		keys[encodeKey(key)] = true
+		keys[keytext.Encode(key)] = true
 	}
 	return &selector{s, keys}
 }
@@ -113,10 +93,10 @@ func (s *selector) in(l *layout) *target {
 	case s.Prefix != "":
 		return &target{at: l.key, of: keyOf, is: func(v parquet.Value) bool {
 			b := v.ByteArray()
-			if !bytes.HasPrefix(b, []byte(keyPrefix)) {
+			if !bytes.HasPrefix(b, []byte(keytext.Prefix)) {
 				return bytes.HasPrefix(b, []byte(s.Prefix))
 			}
-			key, err := decodeKey(string(b))
+			key, err := keytext.Decode(string(b))
 			return err == nil && strings.HasPrefix(key, s.Prefix)
 		}}
 	}
@@ -142,42 +122,5 @@ func (s *selector) in(l *layout) *target {
 
 // keyOf returns the record's value in the key column.
 func keyOf(a *Archived) parquet.Value {
-	return parquet.ByteArrayValue([]byte(encodeKey(a.Key)))
-}
-
-// ReadKeys reads keys for a Selection, one a line, in UTF-8 with or without a byte order mark. It
-// skips empty lines. A line that begins with a double quote is a Go string ("a\nb"), for keys
-// that contain a newline or are not text; what follows it after a tab is not read. A line that begins with base64: is a
-// key as an archive writes it, for one that is not text or begins so itself: a Go string says that too.
-func ReadKeys(r io.Reader) ([]string, error) {
-	var keys []string
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20)
-	for n := 1; lines.Scan(); n++ {
-		key := lines.Text()
-		if n == 1 {
-			key = strings.TrimPrefix(key, "\ufeff")
-		}
-		if strings.HasPrefix(key, `"`) {
-			key, _, _ = strings.Cut(key, "\t")
-		}
-		if !utf8.ValidString(key) {
-			return nil, &driver.InvalidError{Field: "keys", Value: fmt.Sprintf("line %d", n), Rule: "must be UTF-8, with other bytes in a Go string"}
-		}
-		var err error
-		if strings.HasPrefix(key, `"`) {
-			if key, err = strconv.Unquote(key); err != nil {
-				return nil, &driver.InvalidError{Field: "keys", Value: fmt.Sprintf("line %d", n), Rule: "must be a key, or a Go string", Err: err}
-			}
-		} else if key == "" {
-			continue
-		} else if key, err = parseKey(key); err != nil {
-			return nil, &driver.InvalidError{Field: "keys", Value: fmt.Sprintf("line %d", n), Rule: "must be a key as an archive writes it, or a Go string", Err: err}
-		}
-		keys = append(keys, key)
-	}
-	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return nil, &driver.InvalidError{Field: "keys", Value: "too long a line", Rule: "must have lines of at most 1 MiB"}
-	}
-	return keys, lines.Err()
+	return parquet.ByteArrayValue([]byte(keytext.Encode(a.Key)))
 }

@@ -2,13 +2,13 @@ package archive
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"math"
 	"strconv"
 	"time"
 	"unicode/utf8"
 
+	"github.com/slidingttl/slidingttl/internal/keytext"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -34,7 +34,7 @@ func (a Archived) MarshalJSON() ([]byte, error) {
 		Format     string         `json:"format"`
 		Value      any            `json:"value"`
 		Columns    map[string]any `json:"columns,omitempty"`
-	}{encodeKey(a.Key), a.Source, a.Generation, timeOf(a.CreatedAt), timeOf(a.ExpiredAt), timeOf(a.ArchivedAt), a.Reason, a.Format, a.value(), columns})
+	}{keytext.Encode(a.Key), a.Source, a.Generation, timeOf(a.CreatedAt), timeOf(a.ExpiredAt), timeOf(a.ArchivedAt), a.Reason, a.Format, a.value(), columns})
 }
 
 // value returns values that are JSON in UTF-8 as json.RawMessage, and others as bytes.
@@ -43,19 +43,6 @@ func (a *Archived) value() any {
 		return json.RawMessage(a.Value)
 	}
 	return a.Value
-}
-
-// String returns a as several lines of text.
-func (a *Archived) String() string {
-	value, _ := json.Marshal(a.value()) // cannot fail: bytes, or valid JSON
-	clock := func(i driver.Instant) string {
-		if i == 0 {
-			return "none"
-		}
-		return i.Time().Format("2006-01-02 15:04:05.000 MST")
-	}
-	return fmt.Sprintf("died (%s), from %s, generation %s\n  created_at  %s\n  expired_at  %s\n  archived_at %s\n  value       %s",
-		a.Reason, a.Source, a.Generation, clock(a.CreatedAt), clock(a.ExpiredAt), clock(a.ArchivedAt), value)
 }
 
 // timeOf returns i as a time, nil for zero.

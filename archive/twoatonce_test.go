@@ -37,18 +37,18 @@ func TestTwoAtOnce(t *testing.T) {
 		return err
 	}
 	repair := func(b archive.Bucket) error {
-		_, err := archive.Repair(t.Context(), b, true, nil)
+		_, err := archive.Repair(t.Context(), b, &archive.Walk{Apply: true})
 		return err
 	}
 	programs := map[string]func(archive.Bucket) error{
 		"compact": func(b archive.Bucket) error { _, err := archive.Compact(t.Context(), b, nil); return err },
 		"forget":  forget,
 		"retain": func(b archive.Bucket) error {
-			_, err := archive.Retain(t.Context(), b, 1, &archive.RetainOptions{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }})
+			_, err := archive.Retain(t.Context(), b, 1, &archive.Walk{Apply: true, Now: func() time.Time { return noon.AddDate(0, 0, 3) }})
 			return err
 		},
-		"write":  func(b archive.Bucket) error { return writer(t, b).Write(t.Context(), batch(5, 6, 0)) },
-		"again":  func(b archive.Bucket) error { return writer(t, b).Write(t.Context(), batch(4, 5, 0)) },
+		"write":  func(b archive.Bucket) error { return hand(t.Context(), writer(t, b), batch(5, 6, 0)) },
+		"again":  func(b archive.Bucket) error { return hand(t.Context(), writer(t, b), batch(4, 5, 0)) },
 		"repair": repair,
 		"erase":  func(b archive.Bucket) error { return cmp.Or(repair(b), forget(b)) },
 	}
@@ -138,7 +138,7 @@ func judgeHarmed(t *testing.T, b *fakeBucket, key, name, when string, programs [
 			}
 		}
 	}
-	_, err := archive.Repair(t.Context(), b, true, nil)
+	_, err := archive.Repair(t.Context(), b, &archive.Walk{Apply: true})
 	ok(t, err)
 	if _, err := archive.NewReader(b).Verify(t.Context(), nil); err != nil {
 		t.Fatalf("%s: after Repair: %v", when, err)

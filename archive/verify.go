@@ -9,41 +9,26 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// VerifyReport is what Verify found.
-type VerifyReport struct {
-	Days    int      `json:"days"`
-	Files   int      `json:"files"`
-	Rows    int64    `json:"rows"`
-	Bytes   int64    `json:"bytes"`
-	Corrupt []string `json:"corrupt"` // one fault each, with the file's name
-}
-
-// String is the report as text.
-func (r *VerifyReport) String() string {
-	return fmt.Sprintf("%d rows in %d files of %d days, %d bytes\n%d files are corrupt", r.Rows, r.Files, r.Days, r.Bytes, len(r.Corrupt))
-}
+var verifying = operation{"days files rows bytes corrupt", func(r *Report) string {
+	return fmt.Sprintf("%d rows in %d files of %d days, %d bytes\n%d files are corrupt", r.Rows, r.Files, r.Days, r.Bytes, len(r.Lists["corrupt"]))
+}}
 
 // Verify reads every byte of the archive and checks each file. A file must have the checksum
 // and the number of records that its name gives. All its records must be of its day and in
 // order. Faults are in the report, and joined to the error, which matches ErrCorrupt. [Repair] makes
 // the rest readable.
-func (r *Reader) Verify(ctx context.Context, w *Walk) (*VerifyReport, error) {
+func (r *Reader) Verify(ctx context.Context, w *Walk) (*Report, error) {
 	o := driver.Given(w)
-	report := new(VerifyReport)
+	report := verifying.report()
 	err := eachDay(ctx, r.catalog, o.Span, o.Progress, func(m manifest) error {
 		return r.catalog.retry(ctx, m, func(ctx context.Context, m *manifest) error {
 			wrong, err := r.verifyDay(ctx, m)
 			if err != nil {
 				return err
 			}
-			report.Days++
-			report.Files += len(m.files)
-			report.Rows += m.rows()
-			for _, f := range m.files {
-				report.Bytes += f.size
-			}
+			report.holds(m)
 			for _, err := range wrong {
-				report.Corrupt = append(report.Corrupt, err.Error())
+				report.Lists["corrupt"] = append(report.Lists["corrupt"], err.Error())
 			}
 			return errors.Join(wrong...)
 		})

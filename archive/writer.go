@@ -82,8 +82,11 @@ func NewWriter(b Bucket, opts *WriterOptions) (*Writer, error) {
 // tally counts what was written.
 type tally struct{ records, bytes, quarantined, failures atomic.Uint64 }
 
-// Write puts batch into the archive, and returns nil when it is durable. It does not write
-// a batch that the archive has already, or one without records.
+// Write puts a batch of records into the archive, some thousand, and returns nil when it is durable. It does not write
+// a batch that the archive has already, or one without records. A batch has no name: the lives in it identify it. So if a source divides its
+// records differently after a crash, no batch is mistaken for another and dropped.
+//
+// The source is the records' origin, such as a table. It is part of their identity: under another name they are other records.
 //
 // A record that cannot be archived stops no other. It goes to the [Quarantine] with its key
 // and value unchanged and a column that names the problem, and can be found and forgotten
@@ -92,18 +95,18 @@ type tally struct{ records, bytes, quarantined, failures atomic.Uint64 }
 // After an error some days of the batch may be in the archive: hand it over again. Errors
 // before anything is written: *driver.InvalidError for a batch without a source, and ErrClock. A batch that the archive had is a *CorruptError while its file is
 // damaged or a file of its day is missing: run [Repair]. Other errors are the Bucket's.
-func (w *Writer) Write(ctx context.Context, batch Batch) error {
-	return w.write(ctx, batch, new(tally))
+func (w *Writer) Write(ctx context.Context, source string, batch []Record) error {
+	return w.write(ctx, source, batch, new(tally))
 }
 
 // write is Write, and counts.
-func (w *Writer) write(ctx context.Context, batch Batch, counts *tally) (err error) {
+func (w *Writer) write(ctx context.Context, source string, batch []Record, counts *tally) (err error) {
 	defer func() {
 		if err != nil {
 			counts.failures.Add(1)
 		}
 	}()
-	days, err := w.prepare(&batch)
+	days, err := w.prepare(source, batch)
 	if err != nil {
 		return err
 	}

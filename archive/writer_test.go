@@ -55,7 +55,7 @@ func TestIdentity(t *testing.T) {
 	} {
 		r := dead(0, 0)
 		r.Key, r.Generation = id.key, id.generation
-		write(t, w, archive.Batch{Source: id.source, Records: []archive.Record{r, r}})
+		write(t, w, lot{Source: id.source, Records: []archive.Record{r, r}})
 	}
 	for _, when := range []string{"before", "after"} {
 		if got := lives(t, b); len(got) != 5 {
@@ -71,7 +71,7 @@ func TestUnknownBirth(t *testing.T) {
 	foreign, successor := dead(0, 0), dead(0, 0)
 	foreign.CreatedAt = 0
 	successor.CreatedAt, successor.ExpiredAt = foreign.ExpiredAt, foreign.ExpiredAt+1
-	write(t, writer(t, b), archive.Batch{Source: "links", Records: []archive.Record{foreign, successor}})
+	write(t, writer(t, b), lot{Source: "links", Records: []archive.Record{foreign, successor}})
 	compact(t, b)
 	if got := lives(t, b); len(got) != 2 {
 		t.Errorf("there are %q; want both lives", got)
@@ -85,7 +85,7 @@ func TestWriteFails(t *testing.T) {
 		w := writer(t, crash(b, 0, after))
 		grave := &archive.Grave{Writer: w, Source: "links"}
 		for what, err := range map[string]error{
-			"Write":          w.Write(t.Context(), batch(0, 3, 0)),
+			"Write":          hand(t.Context(), w, batch(0, 3, 0)),
 			"Bury":           grave.Bury(t.Context(), []driver.Dead{{Key: "k", At: at(noon)}}),
 			"SaveCheckpoint": w.SaveCheckpoint(t.Context(), "sweeper", []byte("1")),
 		} {

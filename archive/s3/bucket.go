@@ -23,7 +23,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// bucket is an archive.Locker and an archive.Versioned in a bucket of S3. It is safe for concurrent use.
+// bucket is an archive.Versioned in a bucket of S3. It is safe for concurrent use.
 type bucket struct {
 	client  *awss3.Client
 	objects objects
@@ -36,10 +36,7 @@ type bucket struct {
 	versioned *bool // guarded by mu; nil: not asked yet
 }
 
-var (
-	_ archive.Locker    = (*bucket)(nil)
-	_ archive.Versioned = (*bucket)(nil)
-)
+var _ archive.Versioned = (*bucket)(nil)
 
 // objects has the calls that an encrypting client replaces.
 type objects interface {
@@ -47,7 +44,7 @@ type objects interface {
 	GetObject(context.Context, *awss3.GetObjectInput, ...func(*awss3.Options)) (*awss3.GetObjectOutput, error)
 }
 
-// New returns the archive in the bucket of that name, as an archive.Locker and an archive.Versioned. It does no I/O. Errors: *driver.InvalidError.
+// New returns the archive in the bucket of that name, as an archive.Versioned. It does no I/O. Errors: *driver.InvalidError.
 func New(c *awss3.Client, name string, opts *Options) (archive.Bucket, error) {
 	o, err := driver.Given(opts).validate()
 	if err != nil {

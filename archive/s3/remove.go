@@ -58,7 +58,7 @@ func (b *bucket) Remove(ctx context.Context, name string) error {
 	return err
 }
 
-// Removable implements archive.Locker. It reads the retention and legal hold of each version.
+// Removable implements archive.Versioned. It reads the retention and legal hold of each version.
 func (b *bucket) Removable(ctx context.Context, name string) error {
 	name, _ = split(name)
 	return b.lockedAt(ctx, name, time.Now())

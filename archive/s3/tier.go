@@ -55,8 +55,8 @@ func parseTiers(s string) (tiers []tier, err error) {
 func (b *bucket) class(name string) (class types.StorageClass) {
 	dir, base := path.Split(name)
 	day, ok := strings.CutPrefix(dir, "day=")
-	d, err := archive.ParseDay(strings.TrimSuffix(day, "/"))
-	if !ok || err != nil || strings.HasSuffix(base, ".json") {
+	var d archive.Day
+	if !ok || d.UnmarshalText([]byte(strings.TrimSuffix(day, "/"))) != nil || strings.HasSuffix(base, ".json") {
 		return ""
 	}
 	age := int(archive.DayOf(driver.Floor(b.opts.Now())) - d)

@@ -242,7 +242,7 @@ func TestLocked(t *testing.T) {
 				w.WriteHeader(http.StatusNoContent)
 			}
 		})
-		for what, err := range map[string]error{"Removable": b.(archive.Locker).Removable(t.Context(), "x"), "Remove": b.Remove(t.Context(), "x")} {
+		for what, err := range map[string]error{"Removable": b.(archive.Versioned).Removable(t.Context(), "x"), "Remove": b.Remove(t.Context(), "x")} {
 			locked, ok := errors.AsType[*archive.LockedError](err)
 			if ok != c.locked || ok && (locked.File != "x" || !locked.Until.Equal(c.until)) || !ok && err != nil {
 				t.Errorf("%s: %s: %v", name, what, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 func (a *app) archive() *cobra.Command {
@@ -70,7 +71,11 @@ func (a *app) archiveFind() *cobra.Command {
 		}
 		var lines []string
 		for i := range found {
-			lines = append(lines, found[i].String())
+			text, err := lifeText(&found[i])
+			if err != nil {
+				return err
+			}
+			lines = append(lines, text)
 		}
 		if len(found) == 0 {
 			found, lines = []archive.Archived{}, []string{"the archive holds no record under this key"}
@@ -81,6 +86,23 @@ func (a *app) archiveFind() *cobra.Command {
 		}
 		return err
 	})
+}
+
+// lifeText is a dead record as several lines of text.
+func lifeText(a *archive.Archived) (string, error) {
+	clock := func(i driver.Instant) string {
+		if i == 0 {
+			return "none"
+		}
+		return i.Time().Format("2006-01-02 15:04:05.000 MST")
+	}
+	var as struct{ Value json.RawMessage } // JSON, or bytes in base64
+	text, err := json.Marshal(a)
+	if err == nil {
+		err = json.Unmarshal(text, &as)
+	}
+	return fmt.Sprintf("died (%s), from %s, generation %s\n  created_at  %s\n  expired_at  %s\n  archived_at %s\n  value       %s",
+		a.Reason, a.Source, a.Generation, clock(a.CreatedAt), clock(a.ExpiredAt), clock(a.ArchivedAt), as.Value), err
 }
 
 func (a *app) archiveList() *cobra.Command {

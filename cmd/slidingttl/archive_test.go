@@ -25,17 +25,17 @@ func TestArchive(t *testing.T) {
 	}
 	today := driver.Floor(time.Now())
 	for n := range 3 {
-		batch := archive.Batch{Source: "links"}
+		var batch []archive.Record
 		for i := range 10 {
 			for _, days := range []int{1, 40} {
 				died := today.Add(time.Duration(-days) * 24 * time.Hour)
-				batch.Records = append(batch.Records, archive.Record{
+				batch = append(batch, archive.Record{
 					Key: fmt.Sprint("key-", 8*n+i), CreatedAt: died.Add(-time.Hour), ExpiredAt: died,
 					Reason: archive.Age, Format: "json", Value: []byte(`{"n":1}`),
 				})
 			}
 		}
-		if err := w.Write(t.Context(), batch); err != nil {
+		if err := w.Write(t.Context(), "links", batch); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -139,7 +139,7 @@ func TestPrintedKey(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "a")
 		w := must(archive.NewWriter(must(archive.OpenDirectory(dir))(t), nil))(t)
 		record := archive.Record{Key: key, ExpiredAt: driver.Floor(time.Now().Add(-time.Hour))}
-		if err := w.Write(t.Context(), archive.Batch{Source: "a", Records: []archive.Record{record}}); err != nil {
+		if err := w.Write(t.Context(), "a", []archive.Record{record}); err != nil {
 			t.Fatal(err)
 		}
 		out, _ := command(t, 0, "archive", "list", dir)

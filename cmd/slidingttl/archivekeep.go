@@ -41,7 +41,7 @@ dry run unless --apply is given.`,
 		if err != nil && !errors.Is(err, archive.ErrCorrupt) && !errors.Is(err, archive.ErrLocked) || !c.Flags().Changed("keep-days") {
 			return err
 		}
-		kept, failed := archive.Retain(c.Context(), b, keep, &archive.RetainOptions{Apply: apply, Quiet: quiet, Progress: a.days("retain")})
+		kept, failed := archive.Retain(c.Context(), b, keep, &archive.Walk{Apply: apply, Quiet: quiet, Progress: a.days("retain")})
 		if err = errors.Join(err, failed); kept == nil {
 			return err
 		}
@@ -97,7 +97,7 @@ the whole ones, and declares the others lost. If a file is lost, files that no l
 again, because they may have its rows: run forget again for what was forgotten since, then compact.
 Copy damaged files first if you want to keep them: they are removed.`,
 	}, func(c *cobra.Command, b archive.Bucket, span archive.Span, args []string) error {
-		r, err := archive.Repair(c.Context(), b, apply, &archive.Walk{Span: span, Progress: a.days("repair")})
+		r, err := archive.Repair(c.Context(), b, &archive.Walk{Span: span, Apply: apply, Progress: a.days("repair")})
 		return errors.Join(err, a.print(r))
 	})
 	c.Flags().BoolVar(&apply, "apply", false, "mend the days; without it nothing is written")

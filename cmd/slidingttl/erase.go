@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/internal/keytext"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
@@ -59,10 +60,10 @@ func notBegun() *upkeep.Report {
 
 // forgotten is what was done in an archive.
 type forgotten struct {
-	URI    string                `json:"archive"`
-	Done   bool                  `json:"done"`
-	Report *archive.ForgetReport `json:"report"` // nil: not begun
-	Keeps  []string              `json:"keeps"`
+	URI    string          `json:"archive"`
+	Done   bool            `json:"done"`
+	Report *archive.Report `json:"report"` // nil: not begun
+	Keeps  []string        `json:"keeps"`
 }
 
 // digest returns the digest that e must have.
@@ -331,7 +332,7 @@ func (e *eraser) begin(c *cobra.Command, args []string, stores map[string]settin
 		if stores == nil && len(of) == len(old.Stores) {
 			return what, fmt.Errorf("%w: --check %s: the report is of other archives than %s", errUsage, e.check, e.archives[0])
 		}
-		what, err = archive.SelectionOf(old.Asked)
+		what, err = selectionOf(old.Asked)
 		e.doc.Asked = what.Asked()
 		return what, err
 	}
@@ -397,6 +398,22 @@ func (e *eraser) begin(c *cobra.Command, args []string, stores map[string]settin
 	}
 	e.doc = old
 	return what, nil
+}
+
+// selectionOf returns the Selection that asked for all, to ask again.
+func selectionOf(all []archive.Asked) (s archive.Selection, err error) {
+	decode := func(text string) string {
+		key, failed := keytext.Decode(text)
+		err = errors.Join(err, failed)
+		return key
+	}
+	for _, a := range all {
+		s.Prefix, s.Column, s.Value = decode(a.Prefix), a.Column, decode(a.Value)
+		if a.Key != "" {
+			s.Keys = append(s.Keys, decode(a.Key))
+		}
+	}
+	return s, errors.Join(err, s.Validate())
 }
 
 // readErasure reads a report, which must have its digest and be as it was written or printed: who reads it
@@ -558,7 +575,7 @@ func (e *eraser) store(ctx context.Context, to *erased, s settings, what *archiv
 }
 
 // add sets the report of a, which has what an earlier one that came to its end has forgotten.
-func (a *forgotten) add(r *archive.ForgetReport) {
+func (a *forgotten) add(r *archive.Report) {
 	if was := a.Report; was != nil {
 		r.Began = was.Began
 		r.Files += was.Files
@@ -589,14 +606,14 @@ func (e *eraser) archive(ctx context.Context, to *forgotten, what archive.Select
 	if err != nil {
 		return err
 	}
-	last := map[string]*archive.ForgetReport{} // by archive: what killed runs have forgotten
+	last := map[string]*archive.Report{} // by archive: what killed runs have forgotten
 	days := e.path + ".days"
 	if e.path != "" && readJSON(days, &last) != nil {
 		clear(last) // there is none, or a kill cut it short
 	}
 	o := archive.ForgetOptions{DryRun: !e.w.apply, Progress: e.days("forget"), Before: last[to.URI]}
 	if e.path != "" {
-		o.Save = func(r *archive.ForgetReport) error { // a loss of power may cost these counts, and no erasure
+		o.Save = func(r *archive.Report) error { // a loss of power may cost these counts, and no erasure
 			last[to.URI] = r
 			return saveDays(days, last)
 		}
@@ -623,7 +640,7 @@ func (e *eraser) archive(ctx context.Context, to *forgotten, what archive.Select
 }
 
 // saveDays writes the file of what was forgotten in archives that no report has yet.
-func saveDays(path string, last map[string]*archive.ForgetReport) error {
+func saveDays(path string, last map[string]*archive.Report) error {
 	if len(last) == 0 {
 		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 			return err

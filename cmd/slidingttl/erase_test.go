@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,13 +90,13 @@ func build(t *testing.T, each int) *house {
 	w := must(archive.NewWriter(b, nil))(t)
 	for day := range 3 {
 		died := now.Add(-time.Duration(day+2) * 24 * time.Hour)
-		batch := archive.Batch{Source: "sessions", Records: []archive.Record{{ExpiredAt: died, Value: []byte("of nobody known")}}} // to the quarantine
+		batch := []archive.Record{{ExpiredAt: died, Value: []byte("of nobody known")}} // to the quarantine
 		for i := range 30 {
 			for _, user := range []int{41, 42, 43} {
-				batch.Records = append(batch.Records, archive.Record{Key: fmt.Sprintf("user:%d:%04d", user, i), ExpiredAt: died, Value: fmt.Appendf(nil, "secret-of-%d", user)})
+				batch = append(batch, archive.Record{Key: fmt.Sprintf("user:%d:%04d", user, i), ExpiredAt: died, Value: fmt.Appendf(nil, "secret-of-%d", user)})
 			}
 		}
-		if err := w.Write(ctx, batch); err != nil {
+		if err := w.Write(ctx, "sessions", batch); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -195,8 +196,8 @@ func TestErase(t *testing.T) {
 	contains(t, errs, "1 records are there of what was erased")
 	command(t, 0, "archive", "forget", h.archive, "--check", h.report)
 	w := must(archive.NewWriter(must(archive.OpenDirectory(h.archive))(t), nil))(t)
-	late := archive.Batch{Source: "sessions", Records: []archive.Record{{Key: "user:42:late", ExpiredAt: driver.Floor(time.Now().Add(-time.Hour))}}}
-	if err := w.Write(t.Context(), late); err != nil {
+	late := []archive.Record{{Key: "user:42:late", ExpiredAt: driver.Floor(time.Now().Add(-time.Hour))}}
+	if err := w.Write(t.Context(), "sessions", late); err != nil {
 		t.Fatal(err)
 	}
 	command(t, exitFailed, "archive", "forget", h.archive, "--check", h.report)
@@ -207,7 +208,7 @@ func TestErase(t *testing.T) {
 func TestEraseReportChanged(t *testing.T) {
 	dir := t.TempDir()
 	w := must(archive.NewWriter(must(archive.OpenDirectory(dir))(t), nil))(t)
-	if err := w.Write(t.Context(), archive.Batch{Source: "a", Records: []archive.Record{{Key: "user:41", ExpiredAt: driver.Floor(time.Now().Add(-time.Hour))}}}); err != nil {
+	if err := w.Write(t.Context(), "a", []archive.Record{{Key: "user:41", ExpiredAt: driver.Floor(time.Now().Add(-time.Hour))}}); err != nil {
 		t.Fatal(err)
 	}
 	report := filepath.Join(t.TempDir(), "42.json")
@@ -422,7 +423,7 @@ func TestEraseResumedElsewhere(t *testing.T) {
 	t.Run("a store restored meanwhile", func(t *testing.T) {
 		r := newReports(t)
 		w := must(archive.NewWriter(must(archive.OpenDirectory(r.archive))(t), nil))(t)
-		if err := w.Write(t.Context(), archive.Batch{Source: "a", Records: []archive.Record{{Key: "user:42:0", ExpiredAt: driver.Floor(time.Now().Add(-time.Hour))}}}); err != nil {
+		if err := w.Write(t.Context(), "a", []archive.Record{{Key: "user:42:0", ExpiredAt: driver.Floor(time.Now().Add(-time.Hour))}}); err != nil {
 			t.Fatal(err)
 		}
 		r.erase(t, exitUsage, map[string]string{"a": r.one, "b": r.down}, "--archive", r.archive)
@@ -475,7 +476,7 @@ func TestEraseReportAnew(t *testing.T) {
 	execute(t, r.db, "INSERT INTO sessions (id, value) VALUES ('user:43:0', '{}')")
 	stores := map[string]string{"a": r.one, "b": r.down}
 	r.erase(t, exitUsage, stores, "--archive", r.archive)
-	days := must(json.Marshal(map[string]*archive.ForgetReport{r.archive: {Asked: []archive.Asked{{Prefix: "user:42:", Days: map[archive.Day]int64{archive.Quarantine: 7}}}}}))(t)
+	days := must(json.Marshal(map[string]*archive.Report{r.archive: {Asked: []archive.Asked{{Prefix: "user:42:", Days: map[archive.Day]int64{archive.Quarantine: 7}}}}}))(t)
 	if err := errors.Join(os.WriteFile(r.report+".days", days, 0o600), os.Remove(r.report)); err != nil {
 		t.Fatal(err)
 	}
@@ -490,7 +491,7 @@ func TestEraseReportAnew(t *testing.T) {
 func TestEraseCheckElsewhere(t *testing.T) {
 	r := newReports(t)
 	w := must(archive.NewWriter(must(archive.OpenDirectory(r.archive))(t), nil))(t)
-	if err := w.Write(t.Context(), archive.Batch{Source: "a", Records: []archive.Record{{Key: "user:41", ExpiredAt: driver.Floor(time.Now().Add(-time.Hour))}}}); err != nil {
+	if err := w.Write(t.Context(), "a", []archive.Record{{Key: "user:41", ExpiredAt: driver.Floor(time.Now().Add(-time.Hour))}}); err != nil {
 		t.Fatal(err)
 	}
 	stores := map[string]string{"a": r.one}
@@ -529,7 +530,7 @@ func TestForgetLastValue(t *testing.T) {
 	for _, columns := range [][]archive.Column{nil, {archive.NewColumn("u", func(*archive.Record) (string, bool, error) { return "4711", true, nil })}} {
 		w := must(archive.NewWriter(b, &archive.WriterOptions{Columns: columns}))(t)
 		record := archive.Record{Key: fmt.Sprint("user:", len(columns)), ExpiredAt: driver.Floor(time.Now().Add(-time.Hour))}
-		if err := w.Write(t.Context(), archive.Batch{Source: "a", Records: []archive.Record{record}}); err != nil {
+		if err := w.Write(t.Context(), "a", []archive.Record{record}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -547,10 +548,10 @@ func TestEraseKept(t *testing.T) {
 	execute(t, r.db, "INSERT INTO sessions (id, value) VALUES (?, '{}'), ('user:42:kept', '{}'), (CAST('user:42:blob' AS BLOB), '{}')", "user:42:"+strings.Repeat("k", 900))
 	execute(t, r.db, "CREATE TRIGGER kept BEFORE DELETE ON sessions WHEN old.id = 'user:42:kept' BEGIN SELECT RAISE(IGNORE); END")
 	w := must(archive.NewWriter(must(archive.OpenDirectory(r.archive))(t), nil))(t)
-	died := func(key string) archive.Batch {
-		return archive.Batch{Source: "sessions", Records: []archive.Record{{Key: key, ExpiredAt: driver.Floor(time.Now().Add(-time.Hour))}}}
+	died := func(key string) []archive.Record {
+		return []archive.Record{{Key: key, ExpiredAt: driver.Floor(time.Now().Add(-time.Hour))}}
 	}
-	if err := w.Write(t.Context(), died("user:42:dead")); err != nil {
+	if err := w.Write(t.Context(), "sessions", died("user:42:dead")); err != nil {
 		t.Fatal(err)
 	}
 	stores := map[string]string{"a": r.one}
@@ -561,7 +562,7 @@ func TestEraseKept(t *testing.T) {
 	}
 	execute(t, r.db, "DROP TRIGGER kept")
 	execute(t, r.db, "DELETE FROM sessions WHERE typeof(id) = 'blob' OR length(id) > 900")
-	if err := w.Write(t.Context(), died("user:42:late")); err != nil {
+	if err := w.Write(t.Context(), "sessions", died("user:42:late")); err != nil {
 		t.Fatal(err)
 	}
 	if e, told = r.erase(t, 0, stores, "--archive", r.archive); e.Ended.IsZero() || !e.Archives[0].Done || e.Archives[0].Report.Records != 2 {
@@ -721,4 +722,14 @@ func TestEraseLifeTable(t *testing.T) {
 		t.Errorf("%d are held; %+v, %+v", held(), e, e.Stores[0].Report)
 	}
 	command(t, 0, "erase", "--config", config, "--check", report)
+}
+
+// What a report was asked for can be read from it.
+func TestSelectionOf(t *testing.T) {
+	for _, what := range []archive.Selection{{Keys: []string{"\xffuser:3:3", "nobody", "user:3:13"}}, {Prefix: "\xffu"}, {Column: "mark", Value: "\xfe"}} {
+		slices.Sort(what.Keys)
+		if got, err := selectionOf(what.Asked()); err != nil || !reflect.DeepEqual(got, what) {
+			t.Errorf("%+v, %v; want %+v", got, err, what)
+		}
+	}
 }

@@ -69,12 +69,12 @@ func BenchmarkFigureErase(b *testing.B) {
 	buried := must(archive.OpenDirectory(filepath.Join(dir, "archive")))(b)
 	w := must(archive.NewWriter(buried, nil))(b)
 	for day := range 90 {
-		batch := archive.Batch{Source: "sessions"}
+		var batch []archive.Record
 		for i := range min(users, 10_000) {
 			died := now.Add(-time.Duration(day+1) * 24 * time.Hour)
-			batch.Records = append(batch.Records, archive.Record{Key: fmt.Sprintf("user:%05d:%d", i, day), ExpiredAt: died, Value: []byte(kilobyte[:100])})
+			batch = append(batch, archive.Record{Key: fmt.Sprintf("user:%05d:%d", i, day), ExpiredAt: died, Value: []byte(kilobyte[:100])})
 		}
-		if err := w.Write(ctx, batch); err != nil {
+		if err := w.Write(ctx, "sessions", batch); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -88,15 +88,15 @@ func TestArchiveGuide(t *testing.T) {
 			t.Fatal(err)
 		}
 		died := driver.Floor(time.Now()).Add(-72 * time.Hour)
-		batch := archive.Batch{Source: "links"}
+		var batch []archive.Record
 		for i := range 20 {
 			user := 4711 + i%2
-			batch.Records = append(batch.Records, archive.Record{
+			batch = append(batch, archive.Record{
 				Key: fmt.Sprintf("link:%d:%d", user, i/2), CreatedAt: died.Add(-24 * time.Hour), ExpiredAt: died, Reason: archive.Idle,
 				Format: "json", Value: fmt.Appendf(nil, `{"user":"%d"}`, user),
 			})
 		}
-		if err := w.Write(t.Context(), batch); err != nil {
+		if err := w.Write(t.Context(), "links", batch); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -121,7 +121,7 @@ func TestControlCodes(t *testing.T) {
 	path := t.TempDir()
 	w := must(archive.NewWriter(must(archive.OpenDirectory(path))(t), nil))(t)
 	r := archive.Record{Key: "key", Generation: odd, ExpiredAt: driver.Floor(time.Now().Add(-time.Hour)), Format: "json", Value: must(json.Marshal(odd))(t)}
-	if err := w.Write(t.Context(), archive.Batch{Source: "links", Records: []archive.Record{r}}); err != nil {
+	if err := w.Write(t.Context(), "links", []archive.Record{r}); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{

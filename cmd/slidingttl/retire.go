@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slidingttl/slidingttl/archive"
+	"github.com/slidingttl/slidingttl/internal/keytext"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
@@ -69,7 +69,7 @@ func (a *app) keysIn(flag, path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return archive.ReadKeys(bytes.NewReader(content))
+	return keytext.Read(bytes.NewReader(content))
 }
 
 // storeKeysIn is keysIn for keys of a store: there, base64: is part of the key.
@@ -85,7 +85,7 @@ func (a *app) storeKeysIn(flag, path string) ([]string, error) {
 		}
 		lines = append(lines, line)
 	}
-	return archive.ReadKeys(strings.NewReader(strings.Join(lines, "")))
+	return keytext.Read(strings.NewReader(strings.Join(lines, "")))
 }
 
 func (a *app) contentOf(flag, path string) ([]byte, error) {
@@ -104,7 +104,7 @@ func keyOf(argument string) (string, error) {
 	if !strings.HasPrefix(argument, "base64:") {
 		return argument, nil
 	}
-	keys, err := archive.ReadKeys(strings.NewReader(argument))
+	keys, err := keytext.Read(strings.NewReader(argument))
 	if err != nil || len(keys) != 1 {
 		return "", fmt.Errorf("%w: KEY: %w", errUsage, cmp.Or(err, errUsage))
 	}

@@ -42,8 +42,18 @@ func dead(i, days int) archive.Record {
 	return r
 }
 
-func batch(first, last, days int) archive.Batch {
-	b := archive.Batch{Source: "links"}
+// lot is a batch of a source.
+type lot struct {
+	Source  string
+	Records []archive.Record
+}
+
+func hand(ctx context.Context, w *archive.Writer, l lot) error {
+	return w.Write(ctx, l.Source, l.Records)
+}
+
+func batch(first, last, days int) lot {
+	b := lot{Source: "links"}
 	for i := first; i < last; i++ {
 		b.Records = append(b.Records, dead(i, days))
 	}
@@ -57,8 +67,8 @@ func fill(t *testing.T, b archive.Bucket, columns ...archive.Column) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, batch := range []archive.Batch{batch(0, 300, 0), batch(200, 500, 0), batch(0, 50, 1), batch(0, 1, 2)} {
-		if err := w.Write(t.Context(), batch); err != nil {
+	for _, batch := range []lot{batch(0, 300, 0), batch(200, 500, 0), batch(0, 50, 1), batch(0, 1, 2)} {
+		if err := w.Write(t.Context(), batch.Source, batch.Records); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -90,7 +90,7 @@ func holds(t *testing.T, b archive.Bucket) {
 	if len(before) != 551 {
 		t.Errorf("%d records; want 551", len(before))
 	}
-	if r, err := archive.Compact(ctx, b, nil); err != nil || r.Merged != 1 || r.Dropped != 100 {
+	if r, err := archive.Compact(ctx, b, nil); err != nil || r.Counts["merged"] != 1 || r.Counts["dropped"] != 100 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if after := read(t, b); !reflect.DeepEqual(after, before) {
@@ -312,7 +312,7 @@ func TestDamagedEncrypted(t *testing.T) {
 		}
 		before := objects()
 		service.other.Store(true)
-		if r, err := archive.Repair(t.Context(), bucketOf(t, c, name, options), true, nil); err == nil || r.Days != 0 || !reflect.DeepEqual(objects(), before) {
+		if r, err := archive.Repair(t.Context(), bucketOf(t, c, name, options), &archive.Walk{Apply: true}); err == nil || r.Days != 0 || !reflect.DeepEqual(objects(), before) {
 			t.Errorf("%s: with other keys: %v, %v", how, r, err)
 		}
 		service.other.Store(false)
@@ -350,7 +350,7 @@ func TestDamagedEncrypted(t *testing.T) {
 		if r, err := archive.Forget(t.Context(), b, archive.Selection{Keys: []string{dead(0, 2).Key}}, nil); !errors.Is(err, archive.ErrCorrupt) || r.Records != 2 {
 			t.Errorf("%s: forgotten: %v, %v", how, r, err)
 		}
-		if r, err := archive.Repair(t.Context(), b, true, nil); err != nil || !reflect.DeepEqual(r.Lost, []string{damaged}) {
+		if r, err := archive.Repair(t.Context(), b, &archive.Walk{Apply: true}); err != nil || !reflect.DeepEqual(r.Lists["lost"], []string{damaged}) {
 			t.Errorf("%s: repaired: %v, %v", how, r, err)
 		}
 		if got := read(t, b); len(got) != 349 {
@@ -385,7 +385,7 @@ func TestEncryptedByClient(t *testing.T) {
 	if _, err := archive.NewReader(plain).Verify(t.Context(), nil); err == nil || errors.Is(err, archive.ErrCorrupt) {
 		t.Errorf("without keys the archive is verified: %v", err)
 	}
-	if r, err := archive.Repair(t.Context(), plain, true, nil); err == nil || errors.Is(err, archive.ErrCorrupt) || r.Days != 0 {
+	if r, err := archive.Repair(t.Context(), plain, &archive.Walk{Apply: true}); err == nil || errors.Is(err, archive.ErrCorrupt) || r.Days != 0 {
 		t.Errorf("without keys the archive is repaired: %v, %v", r, err)
 	}
 	if _, err := archive.NewReader(b).Verify(t.Context(), nil); err != nil {
@@ -397,11 +397,11 @@ func TestEncryptedByClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Write(t.Context(), batch(900, 910, -300)); !errors.Is(err, archive.ErrKeyService) {
+	if err := hand(t.Context(), w, batch(900, 910, -300)); !errors.Is(err, archive.ErrKeyService) {
 		t.Errorf("while the key service is down: %v", err)
 	}
 	service.down.Store(false)
-	if err := w.Write(t.Context(), batch(900, 910, -300)); err != nil {
+	if err := hand(t.Context(), w, batch(900, 910, -300)); err != nil {
 		t.Errorf("after it was: %v", err)
 	}
 }
@@ -491,7 +491,7 @@ func TestPlainInEncrypted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			named("Write", w.Write(t.Context(), batch(0, 1, 2)))
+			named("Write", hand(t.Context(), w, batch(0, 1, 2)))
 			_, err = archive.Compact(t.Context(), b, nil)
 			named("Compact", err)
 		}
@@ -578,7 +578,7 @@ func TestDamagedLater(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return w.Write(t.Context(), batch(0, 300, 0))
+			return hand(t.Context(), w, batch(0, 300, 0))
 		},
 	} {
 		c, name := fake(t)

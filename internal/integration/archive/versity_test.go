@@ -115,7 +115,7 @@ func locks(t *testing.T, c *awss3.Client) {
 	retain(time.Now().Add(2 * time.Second)) // it is shortened, and soon over
 	records := int64(0)                     // the lock may end between the two looks of a Forget, which then has one file anew and one left
 	for err = archive.ErrLocked; errors.Is(err, archive.ErrLocked); {
-		var r *archive.ForgetReport
+		var r *archive.Report
 		r, err = archive.Forget(ctx, b, what, nil)
 		records += r.Records
 	}
