@@ -115,15 +115,6 @@ func sweep(ctx context.Context, b Bucket, m *manifest, own map[string]bool) erro
 	return withLocked(locked, err)
 }
 
-// withLocked returns one *LockedError for two, of which each may be nil.
-func withLocked(one, other error) error {
-	o, _ := errors.AsType[*LockedError](one)
-	if l, ok := errors.AsType[*LockedError](other); ok {
-		return l.with(o)
-	}
-	return one
-}
-
 // remove removes those of the files that do not count that is chooses, but for merged files made for a later manifest
 // file: an operation may be about to commit them. It returns one *LockedError for all that are locked.
 func (m *manifest) remove(ctx context.Context, b Bucket, is func(dataFile) bool) error {

@@ -47,18 +47,18 @@ var compacting = operation{"days merged files into rows dropped", func(r *Report
 // one name and different types are not merged.
 func Compact(ctx context.Context, b Bucket, w *Walk) (*Report, error) {
 	o := driver.Given(w)
-	r := compacting.report()
-	c := &compactor{bucket: b, catalog: &catalog{bucket: b}, report: r}
-	err := eachDay(ctx, c.catalog, o.Span, o.Progress, func(m manifest) error {
-		r.Days++
-		return c.day(ctx, m)
+	c := &compactor{NewReader(b), compacting.report(), nil, map[string]bool{}, map[string]bool{}, map[Day]bool{}}
+	err := eachDay(ctx, c.catalog, o.Span, o.Progress, func(nth int, m *manifest) error {
+		c.report.Days = nth + 1
+		return c.compact(ctx, m)
 	})
-	return r, err
+	c.report.Counts["merged"] = int64(len(c.merged))
+	return c.report, errors.Join(append(c.corrupt, err)...)
 }
 
-// eachDay calls do for every day of span. It continues after corrupt and locked files, and joins
-// their errors.
-func eachDay(ctx context.Context, c *catalog, span Span, progress func(next Day, done, days int), do func(manifest) error) error {
+// eachDay calls do for every day of span, and again with the day's next manifest if another operation has replaced its files
+// meanwhile. It continues after corrupt and locked files, and joins their errors.
+func eachDay(ctx context.Context, c *catalog, span Span, progress func(next Day, done, days int), do func(nth int, m *manifest) error) error {
 	all, err := c.manifests(ctx, span)
 	if err != nil {
 		return err
@@ -68,92 +68,71 @@ func eachDay(ctx context.Context, c *catalog, span Span, progress func(next Day,
 		if progress != nil {
 			progress(m.day, i, len(all))
 		}
-		err := do(m)
-		if !endedWell(err) {
-			return errors.Join(append(corrupt, err)...)
+		err := c.retry(ctx, m, func(m *manifest) error { return do(i, m) })
+		if corrupt = append(corrupt, err); !endedWell(err) {
+			break
 		}
-		corrupt = append(corrupt, err)
 	}
 	return errors.Join(corrupt...)
 }
 
 // compactor is a Compact under way.
 type compactor struct {
-	bucket  Bucket
-	catalog *catalog
+	*Reader
 	report  *Report
+	corrupt []error
+	left    map[string]bool // files that cannot be merged
+	own     map[string]bool // files that this Compact has replaced, or has written without success
+	merged  map[Day]bool
 }
 
-func (c *compactor) day(ctx context.Context, m manifest) error {
-	left := map[string]bool{} // files that cannot be merged
-	var corrupt []error
-	own := map[string]bool{} // files that this Compact has replaced, or has written without success
-	merged := false
-	for tries := 0; tries < attempts; {
+func (c *compactor) compact(ctx context.Context, m *manifest) error {
+	for {
 		if m.err != nil {
-			return errors.Join(append(corrupt, m.err)...)
+			c.corrupt = append(c.corrupt, m.err)
+			return nil
 		}
-		err := sweep(ctx, c.bucket, &m, own)
-		if gone(err) {
-			tries++
-			if m, err = c.catalog.manifest(ctx, m.day); err != nil {
-				return err
-			}
-			continue
+		if err := sweep(ctx, c.bucket, m, c.own); err != nil && !errors.Is(err, ErrLocked) {
+			return err
 		}
-		if err != nil && !errors.Is(err, ErrLocked) {
-			return errors.Join(append(corrupt, err)...)
-		}
-		files := m.choose(left)
+		files := m.choose(c.left)
 		if files == nil {
-			return errors.Join(corrupt...)
+			return nil
 		}
-		columns, heads, wrong, err := c.examine(ctx, files, left)
-		corrupt = append(corrupt, wrong)
-		merge := err == nil && len(heads) > 1 && m.choose(left) != nil // nil: all that is new is damaged
-		if merge {
-			err = c.merge(ctx, &m, heads, columns, left, own)
-		} else {
-			for _, h := range heads {
-				h.close()
+		columns, heads, err := c.examine(ctx, files)
+		if err == nil && len(heads) > 1 && m.choose(c.left) != nil { // nil: all that is new is damaged
+			err = c.merge(ctx, m, heads, columns)
+			if err == nil {
+				c.merged[m.day] = true
 			}
 		}
-		switch {
-		case gone(err), errors.Is(err, errOvertaken):
-			tries++
-		case err != nil:
-			return errors.Join(append(corrupt, err)...)
-		case merge && !merged:
-			c.report.Counts["merged"]++
-			merged = true
+		if err != nil {
+			return err
 		}
-		if m, err = c.catalog.manifest(ctx, m.day); err != nil {
+		if *m, err = c.catalog.manifest(ctx, m.day); err != nil {
 			return err
 		}
 	}
-	return errOvertaken
 }
 
 // examine opens files and checks them. It returns their columns, and those that can be merged
-// together. It adds files that are corrupt, or have other column types, to left.
-func (c *compactor) examine(ctx context.Context, files []dataFile, left map[string]bool) (columns map[string]*columnType, fit []*head, corrupt, err error) {
+// together. The others, which are corrupt or have other column types, are left.
+func (c *compactor) examine(ctx context.Context, files []dataFile) (columns map[string]*columnType, fit []*head, err error) {
 	columns = map[string]*columnType{}
 	for _, h := range openHeads(ctx, c.bucket, files, true) {
 		switch {
-		case h.err == nil && agree(columns, h.columns):
+		case h.err == nil && agree(columns, h.layout.columns()):
 			fit = append(fit, h)
-			continue
 		case h.err == nil:
-			left[h.file.name] = true
+			c.left[h.file.name] = true
 		case errors.Is(h.err, ErrCorrupt):
-			left[h.file.name] = true
-			corrupt = errors.Join(corrupt, h.err)
+			c.left[h.file.name] = true
+			c.corrupt = append(c.corrupt, h.err)
 		case err == nil:
 			err = h.err
 		}
-		h.close()
 	}
-	return columns, fit, corrupt, err
+	return columns, fit, err
 }
 
 // agree adds more to columns, unless a name has different types in the two.
@@ -169,21 +148,21 @@ func agree(columns, more map[string]*columnType) bool {
 	return true
 }
 
-// merge replaces open files by new ones with the same records, and closes them. It adds the former, or after an error the
-// latter, to own.
-func (c *compactor) merge(ctx context.Context, m *manifest, heads []*head, columns map[string]*columnType, left, own map[string]bool) error {
+// merge replaces open files by new ones with the same records. It adds the former, or after an error the
+// latter, to c.own.
+func (c *compactor) merge(ctx context.Context, m *manifest, heads []*head, columns map[string]*columnType) error {
 	var files []dataFile
 	for _, h := range heads {
 		files = append(files, h.file)
 	}
 	into, err := output(ctx, c.bucket, m, columns, merged(ctx, heads, nil))
 	if err != nil {
-		written(own, into)
+		written(c.own, into)
 		return err
 	}
 	rest := -len(files) // files for other rounds
 	for _, f := range m.files {
-		if !left[f.name] {
+		if !c.left[f.name] {
 			rest++
 		}
 	}
@@ -192,18 +171,18 @@ func (c *compactor) merge(ctx context.Context, m *manifest, heads []*head, colum
 	full := rest > 0 && len(into) >= len(files) // another round with them would write as many
 	next.merged = rest == 0 || full && rest == 1 || m.merged && len(next.marks) == 0
 	if err := commit(ctx, c.bucket, m, next); err != nil {
-		written(own, into)
+		written(c.own, into)
 		return err
 	}
 	for _, f := range into {
 		if full {
-			left[f.own()] = true
+			c.left[f.own()] = true
 		}
 	}
 	for _, f := range files {
 		c.report.Rows += f.rows
 		c.report.Counts["dropped"] += f.rows
-		own[f.name] = true
+		c.own[f.name] = true
 	}
 	for _, f := range into {
 		c.report.Counts["dropped"] -= f.rows

@@ -52,7 +52,7 @@ func (r *Reader) findIn(ctx context.Context, days []manifest, key string) ([]Arc
 	for _, m := range days {
 		for _, f := range m.files {
 			g.Go(func() error {
-				records, err := r.indexes.find(ctx, f, key)
+				records, err := r.find(ctx, f, key)
 				mu.Lock()
 				defer mu.Unlock()
 				for i := range records {

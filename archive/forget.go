@@ -157,13 +157,13 @@ func endedWell(err error) bool {
 func forget(ctx context.Context, b Bucket, what *selector, o ForgetOptions, refused map[string]error) (*Report, error) {
 	r := forgetting.report()
 	r.Applied, r.Began, r.Asked = !o.DryRun, time.Now().UTC(), what.Asked()
-	f := &forgetter{bucket: b, catalog: &catalog{bucket: b}, indexes: &indexes{bucket: b}, what: what, opts: o, report: r, refused: refused, own: map[string]bool{}, lives: map[Day]map[identity]bool{}}
-	err := eachDay(ctx, f.catalog, Span{}, o.Progress, func(m manifest) error {
-		r.Days++
+	f := &forgetter{Reader: NewReader(b), what: what, opts: o, report: r, refused: refused, own: map[string]bool{}, lives: map[Day]map[identity]bool{}}
+	err := eachDay(ctx, f.catalog, Span{}, o.Progress, func(nth int, m *manifest) error {
+		r.Days = nth + 1
 		if err := syncDay(b, m.day); err != nil {
 			return err
 		}
-		return f.catalog.retry(ctx, m, f.rewrite)
+		return f.rewrite(ctx, m)
 	})
 	if endedWell(err) {
 		err = errors.Join(err, f.versions(ctx, "", false))
@@ -171,24 +171,19 @@ func forget(ctx context.Context, b Bucket, what *selector, o ForgetOptions, refu
 	if what.Column != "" && f.rows > 0 && !f.anyValue && endedWell(err) {
 		return r, &driver.InvalidError{Field: "Selection.Column", Value: strconv.Quote(what.Column), Rule: "must be a column of the archive, with Value of its type"}
 	}
-	if f.locked != nil {
-		err = errors.Join(err, f.locked)
-	}
-	return r, err
+	return r, errors.Join(err, f.locked)
 }
 
 // forgetter is a Forget under way.
 type forgetter struct {
-	bucket   Bucket
-	catalog  *catalog
-	indexes  *indexes
+	*Reader
 	what     *selector
 	opts     ForgetOptions
 	report   *Report
 	lives    map[Day]map[identity]bool // that Selection.Column selects in a file: they go from all
 	rows     int64                     // rows of the files that were read
 	anyValue bool                      // at least one row has a value in the selected column
-	locked   *LockedError              // one error for all locked files
+	locked   error                     // one for all locked files
 	refused  map[string]error          // by the name of a file, why it stays, where the second pass would not find that
 	own      map[string]bool           // files that it has replaced, or has written without success
 }
@@ -382,9 +377,9 @@ func (f *forgetter) selectLives(ctx context.Context, d Day, all []dataFile) erro
 	}
 	lives := map[identity]bool{}
 	for _, file := range all {
-		found, err := f.indexes.count(ctx, file, f.what)
+		found, err := f.count(ctx, file, f.what)
 		if err == nil && found.n > 0 && len(all) > 1 {
-			err = f.indexes.each(ctx, file, f.what, func(life identity, _ parquet.Value, matches bool) {
+			err = f.each(ctx, file, f.what, func(life identity, _ parquet.Value, matches bool) {
 				if matches {
 					lives[life] = true
 				}
@@ -434,9 +429,9 @@ func (f *forgetter) look(ctx context.Context, r *Report, d Day, file dataFile, c
 // holds counts the selected records in a file. If there are any and the file is locked, the error
 // is a *LockedError, which is noted.
 func (f *forgetter) holds(ctx context.Context, d Day, file dataFile) (hit, error) {
-	found, err := f.indexes.count(ctx, file, f.what)
+	found, err := f.count(ctx, file, f.what)
 	if lives := f.lives[d]; err == nil && len(lives) > 0 {
-		err = f.indexes.each(ctx, file, f.what, func(life identity, v parquet.Value, matches bool) {
+		err = f.each(ctx, file, f.what, func(life identity, v parquet.Value, matches bool) {
 			if matches || !lives[life] {
 				return
 			}
@@ -469,8 +464,8 @@ func (f *forgetter) remove(ctx context.Context, name string) error {
 
 // lock notes err if it is a *LockedError, and returns it.
 func (f *forgetter) lock(err error) error {
-	if l, ok := errors.AsType[*LockedError](err); ok {
-		f.locked = l.with(f.locked)
+	if errors.Is(err, ErrLocked) {
+		f.locked = withLocked(f.locked, err)
 	}
 	return err
 }
@@ -511,7 +506,7 @@ func (f *forgetter) versions(ctx context.Context, prefix string, valueless bool)
 				return err
 			}
 		}
-		own, _ := f.indexes.count(ctx, i.dataFile, f.what)
+		own, _ := f.count(ctx, i.dataFile, f.what)
 		if valueless && own.n > 0 {
 			continue
 		}
@@ -545,13 +540,21 @@ func (f *forgetter) versions(ctx context.Context, prefix string, valueless bool)
 
 // rewriteFile writes the records of file that are not selected to new files.
 func (f *forgetter) rewriteFile(ctx context.Context, m *manifest, file dataFile) ([]dataFile, error) {
-	i, err := openFile(&section{ctx: ctx, bucket: f.bucket, name: file.name}, file)
-	if err != nil {
-		return nil, err
+	heads := openHeads(ctx, f.bucket, []dataFile{file}, false)
+	if heads[0].err != nil {
+		return nil, heads[0].err
 	}
-	t, lives := f.what.in(i.layout), f.lives[m.day]
-	return output(ctx, f.bucket, m, i.layout.columns(), filter(rows(ctx, f.bucket, file), func(a *Archived) bool {
-		_, selected := t.match(a)
-		return !selected && (len(lives) == 0 || !lives[a.identity()])
-	}))
+	t, lives := f.what.in(heads[0].layout), f.lives[m.day]
+	return output(ctx, f.bucket, m, heads[0].layout.columns(), func(yield func(*Archived, error) bool) {
+		for a, err := range merged(ctx, heads, nil) {
+			if err == nil {
+				if _, selected := t.match(a); selected || len(lives) > 0 && lives[a.identity()] {
+					continue
+				}
+			}
+			if !yield(a, err) {
+				return
+			}
+		}
+	})
 }

@@ -89,10 +89,10 @@ type hit struct {
 
 // count reads the whole column that of asks for: a filter or an index that is damaged hides nothing. The
 // pages have checksums.
-func (x *indexes) count(ctx context.Context, f dataFile, of *selector) (all hit, err error) {
-	s := &section{ctx: ctx, bucket: x.bucket, name: f.name}
+func (r *Reader) count(ctx context.Context, f dataFile, of *selector) (all hit, err error) {
+	s := &section{ctx: ctx, bucket: r.bucket, name: f.name}
 	defer s.caught(&err)
-	i, err := x.open(s, f)
+	i, err := r.open(s, f)
 	if err != nil {
 		return all, err
 	}
@@ -108,7 +108,7 @@ func (x *indexes) count(ctx context.Context, f dataFile, of *selector) (all hit,
 		columns := i.file.Metadata().RowGroups[n].Columns
 		for at, c := range columns {
 			if !slices.Equal(c.MetaData.PathInSchema, names[at]) {
-				return all, s.blame(fmt.Errorf("column %d has two names", at))
+				return all, fmt.Errorf("column %d has two names", at)
 			}
 		}
 		if t == nil {
@@ -129,29 +129,36 @@ func (x *indexes) count(ctx context.Context, f dataFile, of *selector) (all hit,
 			}
 		})
 		if err != nil {
-			return all, s.blame(err)
+			return all, err
 		}
 	}
 	if rows != f.rows {
-		return all, s.blame(fmt.Errorf("it has %d rows instead of %d", rows, f.rows))
+		return all, fmt.Errorf("it has %d rows instead of %d", rows, f.rows)
 	}
 	return all, nil
 }
 
 // each calls do for each record of a file: the life it is of, its value in the column and whether that matches.
-func (x *indexes) each(ctx context.Context, f dataFile, of *selector, do func(life identity, v parquet.Value, matches bool)) error {
-	s := &section{ctx: ctx, bucket: x.bucket, name: f.name}
-	i, err := x.open(s, f)
+func (r *Reader) each(ctx context.Context, f dataFile, of *selector, do func(life identity, v parquet.Value, matches bool)) error {
+	s := &section{ctx: ctx, bucket: r.bucket, name: f.name}
+	i, err := r.open(s, f)
 	if err != nil {
 		return err
 	}
 	t := of.in(i.layout)
-	for e, err := range i.withoutValues(s) {
-		if err != nil {
-			return err
+	for n, g := range i.file.RowGroups() {
+		values, all := i.unpacked(n)
+		atOnce := 1 + wholeFile*g.NumRows()/max(1, all-values)
+		for from := int64(0); from < g.NumRows(); from += atOnce {
+			records, err := i.read(s, g, from, min(from+atOnce, g.NumRows()), false)
+			if err != nil {
+				return err
+			}
+			for k := range records {
+				v, matches := t.match(&records[k])
+				do(records[k].identity(), v, matches)
+			}
 		}
-		v, matches := t.match(e.Archived)
-		do(e.id, v, matches)
 	}
 	return nil
 }

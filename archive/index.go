@@ -44,36 +44,49 @@ func (k *kept[T]) get(name string, read func() (T, error)) (T, error) {
 	return v, nil
 }
 
-// indexes reads files by their indexes, which it keeps.
-type indexes struct {
-	bucket Bucket
-	kept   kept[*index]
-}
-
-func (x *indexes) open(s *section, f dataFile) (*index, error) {
-	return x.kept.get(f.name, func() (*index, error) { return openFile(s, f) })
+func (r *Reader) open(s *section, f dataFile) (*index, error) {
+	return r.indexes.get(f.name, func() (*index, error) { return openFile(s, f) })
 }
 
 // find returns the records of a file under key.
-func (x *indexes) find(ctx context.Context, f dataFile, key string) (found []Archived, err error) {
-	s := &section{ctx: ctx, bucket: x.bucket, name: f.name}
+func (r *Reader) find(ctx context.Context, f dataFile, key string) (found []Archived, err error) {
+	s := &section{ctx: ctx, bucket: r.bucket, name: f.name}
 	defer s.caught(&err)
-	i, err := x.open(s, f)
+	i, err := r.open(s, f)
 	if err != nil {
 		return nil, err
 	}
 	for _, g := range i.file.RowGroups() {
 		from, to, err := places(s, g, i.layout.key, key)
 		if err != nil {
-			return nil, s.blame(err)
+			return nil, err
 		}
 		records, err := i.read(s, g, from, to, true)
 		if err != nil {
-			return nil, s.blame(err)
+			return nil, err
 		}
 		found = append(found, records...)
 	}
 	return found, nil
+}
+
+// unpacked returns the sizes of the values of a row group, and of all its columns, unpacked.
+func (i *index) unpacked(group int) (values, all int64) {
+	columns := i.file.Metadata().RowGroups[group].Columns
+	for _, c := range columns {
+		all += c.MetaData.TotalUncompressedSize
+	}
+	return columns[i.layout.value].MetaData.TotalUncompressedSize, all
+}
+
+// value reads the value of one row of a row group.
+func (i *index) value(s *section, g parquet.RowGroup, row int64) (value []byte, err error) {
+	defer s.caught(&err)
+	values, err := valuesOf(s, g, i.layout.value, row, row+1)
+	if err != nil {
+		return nil, err
+	}
+	return values[0].ByteArray(), nil
 }
 
 // read reads the rows [from, to) of a row group, with or without their values.
@@ -82,25 +95,23 @@ func (i *index) read(s *section, g parquet.RowGroup, from, to int64, withValues 
 	if from == to {
 		return nil, nil
 	}
-	rows := make([]parquet.Row, to-from)
-	for at, chunk := range g.ColumnChunks() {
+	n := len(g.ColumnChunks())
+	cells := make(parquet.Row, int64(n)*(to-from)) // row by row
+	for at := range n {
 		if at == i.layout.value && !withValues {
-			for k := range rows {
-				rows[k] = append(rows[k], parquet.ByteArrayValue(nil))
-			}
 			continue
 		}
-		values, err := valuesOf(s, chunk, from, to)
+		values, err := valuesOf(s, g, at, from, to)
 		if err != nil {
 			return nil, err
 		}
 		for k, v := range values {
-			rows[k] = append(rows[k], v)
+			cells[k*n+at] = v
 		}
 	}
-	found = make([]Archived, len(rows))
-	for n, row := range rows {
-		if found[n], err = i.layout.record(row); err != nil {
+	found = make([]Archived, to-from)
+	for k := range found {
+		if found[k], err = i.layout.record(cells[k*n : (k+1)*n]); err != nil {
 			return nil, err
 		}
 	}
@@ -108,10 +119,10 @@ func (i *index) read(s *section, g parquet.RowGroup, from, to int64, withValues 
 }
 
 // valuesOf reads the rows [from, to) of a column.
-func valuesOf(s *section, chunk parquet.ColumnChunk, from, to int64) (values []parquet.Value, err error) {
-	c, ok := chunk.(*parquet.FileColumnChunk)
-	if !ok {
-		return nil, errors.New("a column is not of a file")
+func valuesOf(s *section, g parquet.RowGroup, at int, from, to int64) (values []parquet.Value, err error) {
+	c, err := columnOf(g, at)
+	if err != nil {
+		return nil, err
 	}
 	if _, err := c.OffsetIndexFrom(s); err != nil { // SeekToRow needs it
 		return nil, err

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,15 +46,17 @@ func (e *LockedError) Error() string {
 // Is reports whether target is ErrLocked.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
-// with returns one error for e and other, which may be nil.
-func (e *LockedError) with(other *LockedError) *LockedError {
-	if other == nil {
-		return e
+// withLocked returns one *LockedError for two, of which each may be nil.
+func withLocked(one, other error) error {
+	a, ok := errors.AsType[*LockedError](one)
+	b, also := errors.AsType[*LockedError](other)
+	if !ok || !also {
+		return cmp.Or(one, other)
 	}
-	last := *e
-	if !e.Until.IsZero() && (other.Until.IsZero() || other.Until.After(e.Until)) {
-		last = *other
+	last := *a
+	if !a.Until.IsZero() && (b.Until.IsZero() || b.Until.After(a.Until)) {
+		last = *b
 	}
-	last.Files = e.Files + other.Files
+	last.Files = a.Files + b.Files
 	return &last
 }

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/parquet-go/parquet-go"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/slidingttl/slidingttl/archive/internal/uncached"
@@ -25,7 +24,8 @@ const (
 	wholeFile = 1 << 20   // a file up to this size is read in one call
 	longFile  = 1 << 20   // the room of a longer one, for its open reader
 	leastRoom = 16 << 10  // of each file
-	longValue = 256 << 10 // values of a file whose average is longer are read when they are written
+	mostRoom  = 8 << 20   // of each file
+	longValue = 256 << 10 // longer ones are read when they are written
 )
 
 // room estimates the memory that a merge needs for a file, in bytes.
@@ -43,12 +43,14 @@ type head struct {
 	room   int64       // for chunk
 	unpack *sync.Mutex // held while long values are unpacked, of one file at a time
 
-	row   int64 // rows read
+	group int   // the row group that is read next, and
+	row   int64 // the row in it
+	done  bool  // all were read
 	chunk []mergeEntry
-	more  func() (mergeEntry, error, bool) // reads a long file; nil: it is read anew for each chunk
-	stop  func()
 
-	columns map[string]*columnType
+	section *section // of a long file, with index; a small one is read anew for each chunk
+	index   *index
+	layout  *layout
 	err     error // why it could not be opened
 }
 
@@ -58,38 +60,17 @@ type mergeEntry struct {
 	value func() ([]byte, error) // nil: the record has it
 }
 
-// open reads the first records of a file. If check is true it compares the file's hash too.
-func (h *head) open(ctx context.Context, check bool) error {
-	s, file, err := h.load(ctx, check)
-	if err != nil {
-		return err
-	}
-	h.columns = file.layout.columns()
-	switch values, _ := file.unpacked(); {
-	case values/max(1, h.file.rows) >= longValue:
-		s.content = nil
-		h.more, h.stop = iter.Pull2(file.withoutValues(s))
-	case s.content == nil:
-		h.more, h.stop = iter.Pull2(func(yield func(mergeEntry, error) bool) {
-			for a, err := range rows(ctx, h.bucket, h.file) {
-				if !yield(mergeEntry{entry: entryOf(&a)}, err) {
-					return
-				}
-			}
-		})
-	default:
-		return h.fill(s, file)
-	}
-	return nil
-}
-
-// load opens a file. It reads a small one whole.
+// load opens a file. It reads a small one whole. If check is true it compares the file's hash too.
 func (h *head) load(ctx context.Context, check bool) (*section, *index, error) {
+	if h.index != nil {
+		return h.section, h.index, nil
+	}
 	s := &section{ctx: ctx, bucket: h.bucket, name: h.file.name}
 	if check {
 		s.ctx = uncached.Context(ctx)
 	}
-	if h.file.size <= wholeFile {
+	small := h.file.size <= wholeFile
+	if small {
 		content := make([]byte, h.file.size)
 		if n, err := s.ReadAt(content, 0); int64(n) < h.file.size {
 			if err == nil || errors.Is(err, io.EOF) {
@@ -106,117 +87,69 @@ func (h *head) load(ctx context.Context, check bool) (*section, *index, error) {
 	}
 	s.ctx = ctx
 	i, err := openFile(s, h.file)
+	if err == nil && !small {
+		h.section, h.index = s, i
+	}
 	return s, i, err
 }
 
-// withoutValues yields the records of a file, each with a function that reads its value.
-func (i *index) withoutValues(s *section) iter.Seq2[mergeEntry, error] {
-	return func(yield func(mergeEntry, error) bool) {
-		values, all := i.unpacked()
-		atOnce := 1 + wholeFile*i.file.NumRows()/max(1, all-values)
-		for _, g := range i.file.RowGroups() {
-			for from := int64(0); from < g.NumRows(); from += atOnce {
-				records, err := i.read(s, g, from, min(from+atOnce, g.NumRows()), false)
-				if err != nil {
-					yield(mergeEntry{}, s.blame(err))
-					return
-				}
-				for n := range records {
-					value := func() ([]byte, error) { return i.value(s, g, from+int64(n)) }
-					if !yield(mergeEntry{entryOf(&records[n]), value}, nil) {
-						return
-					}
-				}
-			}
-		}
-	}
-}
-
-// value reads the value of one row of a row group.
-func (i *index) value(s *section, g parquet.RowGroup, row int64) (value []byte, err error) {
-	defer s.caught(&err)
-	values, err := valuesOf(s, g.ColumnChunks()[i.layout.value], row, row+1)
+// fill reads the next records, without values that are longer than a chunk or longValue: unpacked they may have any size, and
+// are read when they are written.
+func (h *head) fill(ctx context.Context, check bool) error {
+	s, i, err := h.load(ctx, check)
 	if err != nil {
-		return nil, s.blame(err)
+		return err
 	}
-	return values[0].ByteArray(), nil
-}
-
-// fill reads the next records of a small file, which is read anew for each chunk, and for each value
-// that is longer than a chunk: unpacked they may have any size.
-func (h *head) fill(s *section, file *index) error {
-	atOnce := int64(64)
-	if _, all := file.unpacked(); all > wholeFile {
-		atOnce = 1
+	h.layout = i.layout
+	groups := i.file.RowGroups()
+	if h.done = len(groups) == 0; h.done {
+		return nil
+	}
+	g, at := groups[h.group], h.group
+	values, all := i.unpacked(at)
+	long := min(h.room, longValue)
+	withValues := values/g.NumRows() < long
+	if !withValues {
+		all -= values
+	}
+	to := min(g.NumRows(), h.row+1+h.room/(512+all/g.NumRows()))
+	if withValues && h.index == nil && all > wholeFile { // a row group has no two values that are large
 		h.unpack.Lock()
 		defer h.unpack.Unlock()
 	}
-	used, base := int64(0), int64(0)
-	for i, g := range file.file.RowGroups() {
-		from := max(0, h.row-base)
-		base += g.NumRows()
-		if from >= g.NumRows() {
-			continue
-		}
-		for a, err := range groupRecords(s, g, file.layout, from, min(atOnce, g.NumRows())) {
-			if err != nil {
-				return err
-			}
-			e := mergeEntry{entry: entryOf(&a)}
-			if int64(len(a.Value)) > h.room {
-				row := h.row - (base - g.NumRows())
-				a.Value, e.value = nil, func() ([]byte, error) {
-					s, file, err := h.load(s.ctx, false)
-					if err != nil {
-						return nil, err
-					}
-					return file.value(s, file.file.RowGroups()[i], row)
-				}
-			}
-			h.row++
-			h.chunk = append(h.chunk, e)
-			all, _ := a.size()
-			if used += 512 + int64(all); used >= h.room {
-				return nil
-			}
-		}
+	records, err := i.read(s, g, h.row, to, withValues)
+	if err != nil {
+		return err
 	}
-	if h.row != h.file.rows {
-		return &CorruptError{File: h.file.name, Err: fmt.Errorf("it has %d rows instead of %d", h.row, h.file.rows)}
+	for n := range records {
+		e, row := mergeEntry{entry: entryOf(&records[n])}, h.row+int64(n)
+		if !withValues || int64(len(e.Value)) > long {
+			e.Value, e.value = nil, func() ([]byte, error) {
+				s, i, err := h.load(ctx, false)
+				if err != nil {
+					return nil, err
+				}
+				return i.value(s, i.file.RowGroups()[at], row)
+			}
+		}
+		h.chunk = append(h.chunk, e)
+	}
+	if h.row = to; to == g.NumRows() {
+		h.group, h.row, h.done = at+1, 0, at+1 == len(groups)
 	}
 	return nil
 }
 
 // next returns the next record. ok is false after the last one and after an error.
 func (h *head) next(ctx context.Context) (e mergeEntry, ok bool, err error) {
-	if h.err != nil {
+	if h.err == nil && len(h.chunk) == 0 && !h.done {
+		h.err = h.fill(ctx, false)
+	}
+	if h.err != nil || len(h.chunk) == 0 {
 		return e, false, h.err
 	}
-	if h.more != nil {
-		e, err, ok = h.more()
-		return e, ok && err == nil, err
-	}
-	if len(h.chunk) == 0 && h.row < h.file.rows {
-		s, file, err := h.load(ctx, false)
-		if err == nil {
-			err = h.fill(s, file)
-		}
-		if err != nil {
-			return e, false, err
-		}
-	}
-	if len(h.chunk) == 0 {
-		return e, false, nil
-	}
-	e = h.chunk[0]
-	h.chunk = h.chunk[1:]
+	e, h.chunk = h.chunk[0], h.chunk[1:]
 	return e, true, nil
-}
-
-func (h *head) close() {
-	if h.stop != nil {
-		h.stop()
-	}
 }
 
 // openHeads opens files, several at once. The error of each is in its head.
@@ -226,9 +159,9 @@ func openHeads(ctx context.Context, b Bucket, files []dataFile, check bool) []*h
 	g.SetLimit(lookups)
 	var unpack sync.Mutex
 	for i, f := range files {
-		heads[i] = &head{unpack: &unpack, bucket: b, file: f, room: max(leastRoom, mergeRoom/int64(len(files)))}
+		heads[i] = &head{unpack: &unpack, bucket: b, file: f, room: min(max(leastRoom, mergeRoom/int64(len(files))), mostRoom)}
 		g.Go(func() error {
-			heads[i].err = heads[i].open(ctx, check)
+			heads[i].err = heads[i].fill(ctx, check)
 			return nil
 		})
 	}
@@ -236,17 +169,11 @@ func openHeads(ctx context.Context, b Bucket, files []dataFile, check bool) []*h
 	return heads
 }
 
-// merged yields the records of several open files in order, the latest version of each life, and closes
-// the files. It begins after the life after; nil: at the first. A record is valid until the next one.
+// merged yields the records of several open files in order, the latest version of each life. It begins after the life after; nil: at the first. A record is valid until the next one.
 //
 // A fault in a file is yielded as an error, and the rest of that file is left out.
 func merged(ctx context.Context, all []*head, after *identity) iter.Seq2[*Archived, error] {
 	return func(yield func(*Archived, error) bool) {
-		defer func() {
-			for _, h := range all {
-				h.close()
-			}
-		}()
 		var first heads
 		advance := func(h *head) bool { // false: stop
 			for {

@@ -11,12 +11,12 @@ import (
 type Reader struct {
 	bucket  Bucket
 	catalog *catalog
-	indexes *indexes
+	indexes kept[*index]
 }
 
 // NewReader returns a Reader of the archive in b. It does no I/O.
 func NewReader(b Bucket) *Reader {
-	return &Reader{bucket: b, catalog: &catalog{bucket: b}, indexes: &indexes{bucket: b}}
+	return &Reader{bucket: b, catalog: &catalog{bucket: b}}
 }
 
 // attempts bounds how often an operation starts again because another one replaced its files.
@@ -24,9 +24,9 @@ const attempts = 10
 
 // retry calls do with the manifest of a day, and again with its next one if another operation has
 // replaced the day's files meanwhile.
-func (c *catalog) retry(ctx context.Context, m manifest, do func(context.Context, *manifest) error) error {
+func (c *catalog) retry(ctx context.Context, m manifest, do func(*manifest) error) error {
 	for range attempts {
-		err := do(ctx, &m)
+		err := do(&m)
 		if !gone(err) && !errors.Is(err, errOvertaken) {
 			return err
 		}

@@ -44,20 +44,17 @@ func Repair(ctx context.Context, b Bucket, w *Walk) (*Report, error) {
 	o := driver.Given(w)
 	r := repairing.report()
 	r.Applied = o.Apply
-	c := &catalog{bucket: b}
-	err := eachDay(ctx, c, o.Span, o.Progress, func(m manifest) error {
-		own := map[string]bool{}
-		return c.retry(ctx, m, func(ctx context.Context, m *manifest) error {
-			found, err := NewReader(b).mend(ctx, m, o.Apply, own)
-			if endedWell(err) {
-				r.Days += found.Days
-				r.Rows += found.Rows
-				for what, names := range found.Lists {
-					r.Lists[what] = append(r.Lists[what], names...)
-				}
+	of, own := NewReader(b), map[string]bool{}
+	err := eachDay(ctx, of.catalog, o.Span, o.Progress, func(_ int, m *manifest) error {
+		found, err := of.mend(ctx, m, o.Apply, own)
+		if endedWell(err) {
+			r.Days += found.Days
+			r.Rows += found.Rows
+			for what, names := range found.Lists {
+				r.Lists[what] = append(r.Lists[what], names...)
 			}
-			return err
-		})
+		}
+		return err
 	})
 	return r, err
 }

@@ -71,44 +71,13 @@ func (r *Report) clone() Report {
 
 // field returns a pointer to what has name in JSON, or to a copy; nil for one of Counts.
 func (r *Report) field(name string) any {
-	switch name {
-	case "applied":
-		return &r.Applied
-	case "dry_run":
-		dry := !r.Applied
-		return &dry
-	case "days":
-		return &r.Days
-	case "files":
-		return &r.Files
-	case "rows":
-		return &r.Rows
-	case "bytes":
-		return &r.Bytes
-	case "first":
-		return &r.Span.From
-	case "last":
-		return &r.Span.To
-	case "before":
-		before := r.Span.To + 1
-		return &before
-	case "records":
-		return &r.Records
-	case "hidden":
-		return &r.Hidden
-	case "locked":
-		return &r.Locked
-	case "asked":
-		return &r.Asked
-	case "began":
-		return &r.Began
-	case "ended":
-		return &r.Ended
-	case "lost", "restored", "foreign", "corrupt", "problems":
-		list := r.Lists[name]
-		return &list
-	}
-	return nil
+	dry, before, list := !r.Applied, r.Span.To+1, r.Lists[name]
+	return map[string]any{
+		"applied": &r.Applied, "dry_run": &dry, "days": &r.Days, "files": &r.Files, "rows": &r.Rows, "bytes": &r.Bytes,
+		"first": &r.Span.From, "last": &r.Span.To, "before": &before, "began": &r.Began, "ended": &r.Ended, "asked": &r.Asked,
+		"records": &r.Records, "hidden": &r.Hidden, "locked": &r.Locked,
+		"lost": &list, "restored": &list, "foreign": &list, "corrupt": &list, "problems": &list,
+	}[name]
 }
 
 // MarshalJSON implements json.Marshaler.

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,42 +62,37 @@ func Retain(ctx context.Context, b Bucket, days int, w *Walk) (*Report, error) {
 	if newest != 0 && today-newest > quietDays && !o.Quiet {
 		return nil, clockError("the archive's last day", newest.Start().Time(), at)
 	}
-	err = eachDay(ctx, c, r.Span, o.Progress, func(m manifest) error {
-		if len(m.files) > 0 {
-			r.holds(&m)
+	counted := 0
+	err = eachDay(ctx, c, r.Span, o.Progress, func(nth int, m *manifest) error {
+		if nth == counted {
+			if counted++; len(m.files) > 0 {
+				r.holds(m)
+			}
 		}
 		if !o.Apply {
 			return nil
 		}
-		return drop(ctx, b, c, m)
+		return drop(ctx, b, m)
 	})
 	return r, err
 }
 
-// drop removes a day: it commits a manifest file without files, then removes the files. That
+// drop removes a day: it commits a manifest file without files, and when it is called again, removes the files. That
 // manifest file stays, so that a merge still under way in another process is overtaken.
-func drop(ctx context.Context, b Bucket, c *catalog, m manifest) (err error) {
-	for range attempts {
-		if errors.Is(m.err, ErrVersion) {
-			return m.err
-		}
-		if len(m.files) == 0 && m.err == nil && !slices.ContainsFunc(m.garbage, m.ahead) {
-			if err := sweep(ctx, b, &m, nil); err != nil {
-				return err
-			}
-			for _, name := range m.older {
-				if err := b.Remove(ctx, name); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		if err := commit(ctx, b, &m, change{marks: m.without(m.files).marks, merged: true}); err != nil && !errors.Is(err, errOvertaken) {
-			return err
-		}
-		if m, err = c.manifest(ctx, m.day); err != nil {
+func drop(ctx context.Context, b Bucket, m *manifest) error {
+	if errors.Is(m.err, ErrVersion) {
+		return m.err
+	}
+	if len(m.files) > 0 || m.err != nil || slices.ContainsFunc(m.garbage, m.ahead) {
+		return cmp.Or(commit(ctx, b, m, change{marks: m.without(m.files).marks, merged: true}), errOvertaken)
+	}
+	if err := sweep(ctx, b, m, nil); err != nil {
+		return err
+	}
+	for _, name := range m.older {
+		if err := b.Remove(ctx, name); err != nil {
 			return err
 		}
 	}
-	return errOvertaken
+	return nil
 }

@@ -141,7 +141,7 @@ func (l *layout) row(c *cells, a *Archived) parquet.Row {
 	return row
 }
 
-// record decodes a row. The record has its own memory.
+// record decodes a row, whose values it shares.
 func (l *layout) record(row parquet.Row) (a Archived, err error) {
 	if len(row) != len(fixed)+len(l.own) {
 		return a, fmt.Errorf("a row has %d columns instead of %d", len(row), len(fixed)+len(l.own))
@@ -155,7 +155,7 @@ func (l *layout) record(row parquet.Row) (a Archived, err error) {
 	if !row[l.created].IsNull() {
 		a.CreatedAt = driver.Instant(row[l.created].Int64())
 	}
-	a.Value = slices.Clone(row[l.value].ByteArray())
+	a.Value = row[l.value].ByteArray()
 	for _, c := range l.own {
 		if v := row[c.at]; !v.IsNull() {
 			if a.Columns == nil {

@@ -39,21 +39,18 @@ func (s *section) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// blame returns the bucket's error if a read failed, else a *CorruptError for the file.
-func (s *section) blame(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case s.err != nil:
-		return s.err
-	}
-	return &CorruptError{File: s.name, Err: err}
-}
-
-// caught turns a panic into err: parquet-go panics on some pages that contradict their headers.
+// caught makes err the bucket's error if a read failed, else a *CorruptError for the file. It catches panics too: parquet-go
+// trusts some numbers of a footer, and of a page's header.
 func (s *section) caught(err *error) {
 	if r := recover(); r != nil {
-		*err = s.blame(fmt.Errorf("a page cannot be read: %v", r))
+		*err = fmt.Errorf("it cannot be read: %v", r)
+	}
+	switch {
+	case *err == nil || errors.Is(*err, ErrCorrupt):
+	case s.err != nil:
+		*err = s.err
+	default:
+		*err = &CorruptError{File: s.name, Err: *err}
 	}
 }
 
@@ -68,22 +65,18 @@ const readBuffer = 16 << 10
 
 // openFile reads a file's footer and indexes.
 func openFile(s *section, of dataFile) (i *index, err error) {
-	defer func() {
-		if r := recover(); r != nil { // parquet-go trusts some numbers of a footer
-			err = s.blame(fmt.Errorf("its footer cannot be read: %v", r))
-		}
-	}()
+	defer s.caught(&err)
 	end := &ahead{of: s}
 	for last, size := [8]byte{}, int64(readBuffer); int64(end.size) < size; size = 8 + int64(binary.LittleEndian.Uint32(last[:])) {
 		if size > max(of.size, readBuffer) {
-			return nil, s.blame(errors.New("its footer is longer than the file"))
+			return nil, errors.New("its footer is longer than the file")
 		}
 		*end = ahead{of: s, size: int(size), from: of.size}
 		if _, err := end.ReadAt(nil, max(0, of.size-size)); err != nil {
-			return nil, s.blame(err)
+			return nil, err
 		}
 		if _, err := end.ReadAt(last[:], max(0, of.size-8)); err != nil {
-			return nil, s.blame(err)
+			return nil, err
 		}
 	}
 	var f *parquet.File
@@ -93,12 +86,12 @@ func openFile(s *section, of dataFile) (i *index, err error) {
 			err = checkFooter(f.Metadata(), of)
 		}
 		if err != nil {
-			return nil, s.blame(err)
+			return nil, err
 		}
 	}
 	*end = ahead{of: s} // f keeps it
 	l, err := layoutOf(f.Schema())
-	return &index{f, l}, s.blame(err)
+	return &index{f, l}, err
 }
 
 // checkFooter returns an error for a footer that no writer has written. With another codec or other sizes,

@@ -24,12 +24,12 @@ var counting = operation{"days first last files rows bytes garbage quarantined",
 // the statistics of the days that can be read.
 func (r *Reader) Stats(ctx context.Context, span Span) (*Report, error) {
 	s := counting.report()
-	err := eachDay(ctx, r.catalog, span, nil, func(m manifest) error {
+	err := eachDay(ctx, r.catalog, span, nil, func(_ int, m *manifest) error {
 		s.Counts["garbage"] += int64(len(m.garbage))
 		if len(m.files) == 0 {
 			return m.err
 		}
-		if s.holds(&m); m.day == Quarantine {
+		if s.holds(m); m.day == Quarantine {
 			s.Counts["quarantined"] = m.rows()
 			s.Days, s.Rows = s.Days-1, s.Rows-m.rows()
 			return m.err

@@ -20,18 +20,16 @@ var verifying = operation{"days files rows bytes corrupt", func(r *Report) strin
 func (r *Reader) Verify(ctx context.Context, w *Walk) (*Report, error) {
 	o := driver.Given(w)
 	report := verifying.report()
-	err := eachDay(ctx, r.catalog, o.Span, o.Progress, func(m manifest) error {
-		return r.catalog.retry(ctx, m, func(ctx context.Context, m *manifest) error {
-			wrong, err := r.verifyDay(ctx, m)
-			if err != nil {
-				return err
-			}
-			report.holds(m)
-			for _, err := range wrong {
-				report.Lists["corrupt"] = append(report.Lists["corrupt"], err.Error())
-			}
-			return errors.Join(wrong...)
-		})
+	err := eachDay(ctx, r.catalog, o.Span, o.Progress, func(_ int, m *manifest) error {
+		wrong, err := r.verifyDay(ctx, m)
+		if err != nil {
+			return err
+		}
+		report.holds(m)
+		for _, err := range wrong {
+			report.Lists["corrupt"] = append(report.Lists["corrupt"], err.Error())
+		}
+		return errors.Join(wrong...)
 	})
 	return report, err
 }
@@ -69,7 +67,7 @@ func (r *Reader) verify(ctx context.Context, d Day, f dataFile) error {
 		return err
 	}
 	var last *identity
-	for a, err := range rows(ctx, r.bucket, f) {
+	for a, err := range merged(ctx, openHeads(ctx, r.bucket, []dataFile{f}, false), nil) {
 		if err != nil {
 			return err
 		}

@@ -205,7 +205,7 @@ func (w *Writer) has(ctx context.Context, day Day, mark string) (has bool, numbe
 	if err != nil {
 		return false, 0, err
 	}
-	err = w.catalog.retry(ctx, m, func(ctx context.Context, m *manifest) error {
+	err = w.catalog.retry(ctx, m, func(m *manifest) error {
 		has, err = w.ask(ctx, m, mark)
 		number = m.number
 		return err
