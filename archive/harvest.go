@@ -19,10 +19,10 @@ import (
 // next life of their key, between two runs. The name store tells stores with the same Source
 // apart; under a new name everything is harvested again.
 //
-// opts.Bury must be g.Bury, or nil for a dry run. Harvest sets Resume, Save and Again, and Since
+// opts.Bury must be g.Archive, or nil for a dry run. Harvest sets Resume, Save and Again, and Since
 // if it is zero. If the position lies in the future, by a clock that was wrong then or is now, it
 // returns an ErrClock: set Since.
-func (g *Grave) Harvest(ctx context.Context, store string, d upkeep.Harvested, p slidingttl.Policy, opts *upkeep.HarvestOptions) (*upkeep.Report, error) {
+func (g *Archiver) Harvest(ctx context.Context, store string, d upkeep.Harvested, p slidingttl.Policy, opts *upkeep.HarvestOptions) (*upkeep.Report, error) {
 	o := driver.Given(opts)
 	sum := sha256.Sum256([]byte(g.Source + "\x00" + store))
 	name := "harvest-" + hex.EncodeToString(sum[:16])

@@ -43,8 +43,8 @@ func TestHarvestedUnderTwoPolicies(t *testing.T) {
 	for i, p := range []slidingttl.Policy{long, short} {
 		w, err := archive.NewWriter(b, nil)
 		ok(t, err)
-		g := archive.Grave{Writer: w, Source: "links", Policy: func(string) slidingttl.Policy { return p }}
-		report, err := upkeep.Harvest(t.Context(), d, p, &upkeep.HarvestOptions{Bury: g.Bury})
+		g := archive.Archiver{Writer: w, Source: "links", Policy: func(string) slidingttl.Policy { return p }}
+		report, err := upkeep.Harvest(t.Context(), d, p, &upkeep.HarvestOptions{Bury: g.Archive})
 		ok(t, err)
 		if dead := [][2]int64{{10, 0}, {0, 10}}[i]; report.Counts["idle"] != dead[0] || report.Counts["age"] != dead[1] || report.Counts["alive"]+report.Counts["past_cap"] != 10 {
 			t.Errorf("under %v:\n%v", p, report)
@@ -86,8 +86,10 @@ func TestHarvestKeepsItsPlace(t *testing.T) {
 	harvest := func(ctx context.Context, store string, p slidingttl.Policy, o upkeep.HarvestOptions) (*upkeep.Report, error) {
 		w, err := archive.NewWriter(b, nil)
 		ok(t, err)
-		g := archive.Grave{Writer: w, Source: "links"}
-		o.Bury = func(ctx context.Context, dead []driver.Dead) error { return g.Bury(context.WithoutCancel(ctx), dead) }
+		g := archive.Archiver{Writer: w, Source: "links"}
+		o.Bury = func(ctx context.Context, dead []driver.Dead) error {
+			return g.Archive(context.WithoutCancel(ctx), dead)
+		}
 		o.Segments, o.Page, o.Batch = 1, 10, 1
 		r, err := g.Harvest(ctx, store, d, p, &o)
 		if through := g.Stats().Through; err == nil && !through.Equal(max(r.Since, r.Until).Time()) {
@@ -149,9 +151,9 @@ func TestHarvestCorruptPlace(t *testing.T) {
 	ok(t, err)
 	defer func() { ok(t, d.Close()) }()
 	b := newFake()
-	g := archive.Grave{Writer: writer(t, b), Source: "links"}
+	g := archive.Archiver{Writer: writer(t, b), Source: "links"}
 	harvest := func() error {
-		_, err := g.Harvest(t.Context(), "a", d, slidingttl.Policy{IdleGrace: day, MaxLifetime: day}, &upkeep.HarvestOptions{Bury: g.Bury})
+		_, err := g.Harvest(t.Context(), "a", d, slidingttl.Policy{IdleGrace: day, MaxLifetime: day}, &upkeep.HarvestOptions{Bury: g.Archive})
 		return err
 	}
 	ok(t, harvest())
@@ -195,11 +197,11 @@ func TestHarvestAsksAgain(t *testing.T) {
 	b := newFake()
 	w, err := archive.NewWriter(b, nil)
 	ok(t, err)
-	g := &archive.Grave{Writer: w, Source: "sessions"}
+	g := &archive.Archiver{Writer: w, Source: "sessions"}
 	policy := slidingttl.Policy{IdleGrace: 60 * day, MaxLifetime: 90 * day}
 	for run, want := range []int{27, 27, 30, 30} {
 		d.down.Store(run < 2)
-		r, err := g.Harvest(t.Context(), "store", d, policy, &upkeep.HarvestOptions{Bury: g.Bury})
+		r, err := g.Harvest(t.Context(), "store", d, policy, &upkeep.HarvestOptions{Bury: g.Archive})
 		ok(t, err)
 		if got := len(all(t, b)); got != want || !r.Done {
 			t.Errorf("run %d: %d records are archived; want %d\n%v", run, got, want, r)
@@ -215,10 +217,10 @@ func TestHarvestSinceAsksAgain(t *testing.T) {
 	b := newFake()
 	w, err := archive.NewWriter(b, nil)
 	ok(t, err)
-	g := &archive.Grave{Writer: w, Source: "links"}
+	g := &archive.Archiver{Writer: w, Source: "links"}
 	for run, want := range []int{9, 9, 10} {
 		d.down.Store(run < 2)
-		o := &upkeep.HarvestOptions{Bury: g.Bury}
+		o := &upkeep.HarvestOptions{Bury: g.Archive}
 		if run == 1 {
 			o.Since = driver.Floor(m.Now()).Add(-time.Hour)
 		}
@@ -262,12 +264,12 @@ func TestHarvestTakesMended(t *testing.T) {
 		b := newFake()
 		w, err := archive.NewWriter(b, nil)
 		ok(t, err)
-		g := archive.Grave{Writer: w, Source: "links"}
+		g := archive.Archiver{Writer: w, Source: "links"}
 		for run, want := range []int{4, 4, 5} {
 			if run == 2 {
 				d.harm = nil
 			}
-			r, err := g.Harvest(t.Context(), "a", d, harvestPolicy, &upkeep.HarvestOptions{Bury: g.Bury})
+			r, err := g.Harvest(t.Context(), "a", d, harvestPolicy, &upkeep.HarvestOptions{Bury: g.Archive})
 			ok(t, err)
 			if got := len(all(t, b)); got != want || r.Counts["malformed"]+r.Counts["implausible"] != int64(5-want) {
 				t.Errorf("%s, run %d: %d records are archived; want %d\n%v", name, run, got, want, r)
@@ -288,13 +290,13 @@ func TestHarvestClockAhead(t *testing.T) {
 			now := func() time.Time { return m.Now().Add(step) }
 			w, err := archive.NewWriter(b, &archive.WriterOptions{Now: now})
 			ok(t, err)
-			g := archive.Grave{Writer: w, Source: "links"}
+			g := archive.Archiver{Writer: w, Source: "links"}
 			bury := func(ctx context.Context, dead []driver.Dead) error {
 				if fails {
 					cancel()
 					return ctx.Err()
 				}
-				return g.Bury(ctx, dead)
+				return g.Archive(ctx, dead)
 			}
 			_, err = g.Harvest(ctx, "a", m, harvestPolicy, &upkeep.HarvestOptions{Bury: bury, Since: since, Options: upkeep.Options{Now: now}})
 			return err
@@ -342,10 +344,10 @@ func TestHarvestRefusedCursor(t *testing.T) {
 	b := newFake()
 	w, err := archive.NewWriter(b, nil)
 	ok(t, err)
-	g := &archive.Grave{Writer: w, Source: "links"}
+	g := &archive.Archiver{Writer: w, Source: "links"}
 	d := &resharded{Driver: m}
 	ctx, cancel := context.WithCancel(t.Context())
-	o := &upkeep.HarvestOptions{Batch: 1, Bury: g.Bury}
+	o := &upkeep.HarvestOptions{Batch: 1, Bury: g.Archive}
 	o.Segments, o.Page = 1, 10
 	o.Progress = func(upkeep.Progress) { cancel() }
 	if _, err := g.Harvest(ctx, "a", d, harvestPolicy, o); !errors.Is(err, context.Canceled) {
@@ -372,10 +374,10 @@ func TestHarvestCreatedAhead(t *testing.T) {
 		b := newFake()
 		w, err := archive.NewWriter(b, nil)
 		ok(t, err)
-		g := archive.Grave{Writer: w, Source: "links"}
+		g := archive.Archiver{Writer: w, Source: "links"}
 		dead := []driver.Dead{{Key: "odd", At: now.Add(-time.Hour), Raw: driver.Raw{Meta: driver.Meta{Life: driver.Life{CreatedAt: now.Add(ahead), ExpiresAt: now.Add(-time.Hour)}}}}}
-		ok(t, g.Bury(t.Context(), dead))
-		_, err = g.Harvest(t.Context(), "a", m, harvestPolicy, &upkeep.HarvestOptions{Bury: g.Bury})
+		ok(t, g.Archive(t.Context(), dead))
+		_, err = g.Harvest(t.Context(), "a", m, harvestPolicy, &upkeep.HarvestOptions{Bury: g.Archive})
 		ok(t, err)
 		s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{})
 		ok(t, err)
@@ -419,9 +421,9 @@ func TestFirstHarvest(t *testing.T) {
 	b := newFake()
 	w, err := archive.NewWriter(b, nil)
 	ok(t, err)
-	g := &archive.Grave{Writer: w, Source: "sessions"}
+	g := &archive.Archiver{Writer: w, Source: "sessions"}
 	policy := slidingttl.Policy{IdleGrace: 60 * day, MaxLifetime: 90 * day}
-	_, err = g.Harvest(t.Context(), "store", d, policy, &upkeep.HarvestOptions{Bury: g.Bury})
+	_, err = g.Harvest(t.Context(), "store", d, policy, &upkeep.HarvestOptions{Bury: g.Archive})
 	ok(t, err)
 	s, err := archive.NewReader(b).Stats(t.Context(), archive.Span{})
 	ok(t, err)
@@ -448,10 +450,10 @@ func TestHarvestTakesRetired(t *testing.T) {
 	b := newFake()
 	w, err := archive.NewWriter(b, nil)
 	ok(t, err)
-	g := &archive.Grave{Writer: w, Source: "s"}
+	g := &archive.Archiver{Writer: w, Source: "s"}
 	for run, want := range []int{0, 1} {
 		later := func() time.Time { return time.Now().Add(time.Duration(run) * time.Hour) }
-		o := &upkeep.HarvestOptions{Bury: g.Bury, Grace: 2*skew + m.Resolution(), Options: upkeep.Options{MaxSkew: skew, Now: later}}
+		o := &upkeep.HarvestOptions{Bury: g.Archive, Grace: 2*skew + m.Resolution(), Options: upkeep.Options{MaxSkew: skew, Now: later}}
 		var invalid *driver.InvalidError
 		if _, err := g.Harvest(t.Context(), "a", m, policy, o); !errors.As(err, &invalid) {
 			t.Fatalf("too short a Grace: %v", err)

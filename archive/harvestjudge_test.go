@@ -104,12 +104,12 @@ func TestHarvestsInterrupted(t *testing.T) {
 			harvest := func(ctx context.Context, o upkeep.HarvestOptions, refuses int) (*upkeep.Report, error) {
 				w, err := archive.NewWriter(b, nil)
 				ok(t, err)
-				g := &archive.Grave{Writer: w, Source: "s"}
+				g := &archive.Archiver{Writer: w, Source: "s"}
 				o.Bury = func(ctx context.Context, dead []driver.Dead) error {
 					if refuses--; refuses == 0 {
 						return archive.ErrRefused
 					}
-					return g.Bury(ctx, dead)
+					return g.Archive(ctx, dead)
 				}
 				o.Grace, o.Segments, o.Page, o.Batch = 3*time.Minute, 1+rnd(4), 3+rnd(20), 1+rnd(3)
 				return g.Harvest(ctx, "store", d, policy, &o)

@@ -118,12 +118,12 @@ func TestTimesOutOfRange(t *testing.T) {
 // been that far ahead.
 func TestBuriedBeforeBirth(t *testing.T) {
 	b := newFake()
-	g := &archive.Grave{Writer: writer(t, b), Source: "links"}
+	g := &archive.Archiver{Writer: writer(t, b), Source: "links"}
 	midnight := noon.Truncate(24 * time.Hour)
 	life := func(born, expired time.Time) driver.Raw {
 		return driver.Raw{Meta: driver.Meta{Life: driver.Life{CreatedAt: at(born), ExpiresAt: at(expired)}}, Value: []byte("{}")}
 	}
-	ok(t, g.Bury(t.Context(), []driver.Dead{
+	ok(t, g.Archive(t.Context(), []driver.Dead{
 		{Key: "a", Raw: life(midnight.Add(20*time.Second), midnight.Add(-30*time.Second)), At: at(midnight.Add(-30 * time.Second))},
 		{Key: "b", Raw: life(noon.AddDate(1, 0, 0), noon), At: at(noon)},
 	}))

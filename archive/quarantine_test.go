@@ -144,8 +144,8 @@ func TestQuarantine(t *testing.T) {
 // A record that its source cannot read goes to the quarantine with the source's problem.
 func TestGraveQuarantines(t *testing.T) {
 	b := newFake()
-	grave := &archive.Grave{Writer: writer(t, b), Source: "links"}
-	ok(t, grave.Bury(t.Context(), []driver.Dead{
+	archiver := &archive.Archiver{Writer: writer(t, b), Source: "links"}
+	ok(t, archiver.Archive(t.Context(), []driver.Dead{
 		{Key: "a", At: at(noon)},
 		{Key: "b", Raw: driver.Raw{Value: []byte("v"), Problem: errors.New("created_at must be a number")}},
 		{Raw: driver.Raw{Value: []byte("v")}, At: at(noon)},
@@ -163,8 +163,8 @@ func TestDeathsWithoutADay(t *testing.T) {
 		b := newFake()
 		dead := driver.Dead{Key: "ann", At: at, Raw: driver.Raw{Meta: driver.Meta{Life: driver.Life{CreatedAt: min(at, -1), ExpiresAt: at}}}}
 		for range 2 {
-			grave := &archive.Grave{Writer: writer(t, b), Source: "links"}
-			ok(t, grave.Bury(t.Context(), []driver.Dead{dead}))
+			archiver := &archive.Archiver{Writer: writer(t, b), Source: "links"}
+			ok(t, archiver.Archive(t.Context(), []driver.Dead{dead}))
 		}
 		_, err := archive.Repair(t.Context(), b, &archive.Walk{Apply: true})
 		ok(t, err)

@@ -83,10 +83,10 @@ func TestWriteFails(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		b := newFake()
 		w := writer(t, crash(b, 0, after))
-		grave := &archive.Grave{Writer: w, Source: "links"}
+		archiver := &archive.Archiver{Writer: w, Source: "links"}
 		for what, err := range map[string]error{
 			"Write":          hand(t.Context(), w, batch(0, 3, 0)),
-			"Bury":           grave.Bury(t.Context(), []driver.Dead{{Key: "k", At: at(noon)}}),
+			"Bury":           archiver.Archive(t.Context(), []driver.Dead{{Key: "k", At: at(noon)}}),
 			"SaveCheckpoint": w.SaveCheckpoint(t.Context(), "sweeper", []byte("1")),
 		} {
 			if !errors.Is(err, errCrash) {
@@ -98,8 +98,8 @@ func TestWriteFails(t *testing.T) {
 
 func TestGrave(t *testing.T) {
 	b := newFake()
-	grave := &archive.Grave{Writer: writer(t, b), Source: "links"}
-	ok(t, grave.Bury(t.Context(), []driver.Dead{
+	archiver := &archive.Archiver{Writer: writer(t, b), Source: "links"}
+	ok(t, archiver.Archive(t.Context(), []driver.Dead{
 		{Key: "a", Raw: driver.Raw{Meta: driver.Meta{Life: driver.Life{CreatedAt: 1, ExpiresAt: at(noon.AddDate(0, 0, 1))}}}, At: at(noon), Deleted: true},
 		{Key: "b", At: at(noon)},
 	}))
@@ -147,8 +147,8 @@ func TestReasonAgrees(t *testing.T) {
 		b := newFake()
 		w, err := archive.NewWriter(b, &archive.WriterOptions{Now: func() time.Time { return noon.AddDate(0, 0, late) }})
 		ok(t, err)
-		g := archive.Grave{Writer: w, Source: "links", Policy: func(string) slidingttl.Policy { return p }}
-		ok(t, g.Bury(t.Context(), dead))
+		g := archive.Archiver{Writer: w, Source: "links", Policy: func(string) slidingttl.Policy { return p }}
+		ok(t, g.Archive(t.Context(), dead))
 		for i, a := range all(t, b) {
 			if a.Reason != want[i] {
 				t.Errorf("lived %d days, archived on day %d: %s; want %s", i+1, late, a.Reason, want[i])

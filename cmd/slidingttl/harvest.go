@@ -44,12 +44,12 @@ policy. --past-cap ends such lives: it sets their expiry to now, and a later har
 			if !since.IsZero() {
 				o.Since = driver.Floor(since)
 			}
-			bury, err := graveOf(c.Context(), args[1], source, columns, policy.of)
+			bury, err := archiverOf(c.Context(), args[1], source, columns, policy.of)
 			if err != nil {
 				return err
 			}
 			if apply {
-				o.Bury = bury.Bury
+				o.Bury = bury.Archive
 			}
 			return over(a, c, work{uri: args[0], pace: &pace, policy: &policy}, func(s *store) (*upkeep.Report, error) {
 				o.Options = pace.Options
@@ -72,8 +72,8 @@ policy. --past-cap ends such lives: it sets their expiry to now, and a later har
 	return c
 }
 
-// graveOf returns the Grave in the archive at uri for the dead records of a store.
-func graveOf(ctx context.Context, uri, source string, columns []string, p func(key string) slidingttl.Policy) (*archive.Grave, error) {
+// archiverOf returns the Archiver in the archive at uri for the dead records of a store.
+func archiverOf(ctx context.Context, uri, source string, columns []string, p func(key string) slidingttl.Policy) (*archive.Archiver, error) {
 	var o archive.WriterOptions
 	for _, c := range columns {
 		name, field, ok := strings.Cut(c, "=")
@@ -90,5 +90,5 @@ func graveOf(ctx context.Context, uri, source string, columns []string, p func(k
 	if err != nil {
 		return nil, err
 	}
-	return &archive.Grave{Writer: w, Source: source, Policy: p}, nil
+	return &archive.Archiver{Writer: w, Source: source, Policy: p}, nil
 }

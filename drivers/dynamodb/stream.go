@@ -180,7 +180,7 @@ func (s *Stream) Stats() StreamStats {
 }
 
 // Through is the time by which everything that the stream reported is buried, for
-// archive.Grave. It is zero before the first round without an error.
+// archive.Archiver. It is zero before the first round without an error.
 //
 // A shard that is closed is read to its end. An open one counts as read when DynamoDB has answered five empty
 // pages in a row, and after that one. DynamoDB does not say how many it may answer before records that exist:

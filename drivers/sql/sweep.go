@@ -145,7 +145,7 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	return err
 }
 
-// Through is the time up to which this sweeper has taken all due rows, for archive.Grave.
+// Through is the time up to which this sweeper has taken all due rows, for archive.Archiver.
 // It is zero before the first sweep.
 func (s *Sweeper) Through() (at time.Time) {
 	if swept := s.swept.Load(); swept != 0 {

@@ -35,7 +35,7 @@ func openLambda(t *testing.T, server *dynamodbtest.Server, table string) (*site,
 	b, err := bucket.Open(t.Context(), place)
 	ok(t, err)
 	db := &backend.DynamoDB{Client: server.Client(), Streams: server.Streams()}
-	s := newSiteOn(t, b, func(_ *archive.Grave, r rules, _ func() time.Time) (*shelf, error) {
+	s := newSiteOn(t, b, func(_ *archive.Archiver, r rules, _ func() time.Time) (*shelf, error) {
 		return openTable(t.Context(), db, table, nil, r)
 	})
 	for name, value := range map[string]string{

@@ -39,7 +39,7 @@ type site struct {
 	ahead   atomic.Int64
 }
 
-func newSite(t *testing.T, open func(*archive.Grave, rules, func() time.Time) (*shelf, error)) *site {
+func newSite(t *testing.T, open func(*archive.Archiver, rules, func() time.Time) (*shelf, error)) *site {
 	t.Helper()
 	bucket, err := archive.OpenDirectory(t.TempDir())
 	ok(t, err)
@@ -47,12 +47,12 @@ func newSite(t *testing.T, open func(*archive.Grave, rules, func() time.Time) (*
 }
 
 // newSiteOn is newSite with the archive in bucket.
-func newSiteOn(t *testing.T, bucket archive.Bucket, open func(*archive.Grave, rules, func() time.Time) (*shelf, error)) *site {
+func newSiteOn(t *testing.T, bucket archive.Bucket, open func(*archive.Archiver, rules, func() time.Time) (*shelf, error)) *site {
 	t.Helper()
 	s := &site{t: t, archive: bucket, start: time.Now().Truncate(time.Second)}
 	now := func() time.Time { return s.start.Add(time.Duration(s.ahead.Load())) }
 	rules := rulesOf(day)
-	g, err := newGrave(bucket, rules, now)
+	g, err := newArchiver(bucket, rules, now)
 	ok(t, err)
 	shelf, err := open(g, rules, now)
 	ok(t, err)
@@ -64,8 +64,8 @@ func newSiteOn(t *testing.T, bucket archive.Bucket, open func(*archive.Grave, ru
 }
 
 // inSQLite opens the shelf in SQLite.
-func inSQLite(t *testing.T) func(*archive.Grave, rules, func() time.Time) (*shelf, error) {
-	return func(g *archive.Grave, r rules, now func() time.Time) (*shelf, error) {
+func inSQLite(t *testing.T) func(*archive.Archiver, rules, func() time.Time) (*shelf, error) {
+	return func(g *archive.Archiver, r rules, now func() time.Time) (*shelf, error) {
 		return openSQLite(t.Context(), g, r, now)
 	}
 }
@@ -375,7 +375,7 @@ func TestLifeOnDynamoDB(t *testing.T) {
 func testStream(t *testing.T, server *dynamodbtest.Server) {
 	db := &backend.DynamoDB{Client: server.Client(), Streams: server.Streams()}
 	table := server.Table(t)
-	s := newSite(t, func(g *archive.Grave, r rules, _ func() time.Time) (*shelf, error) {
+	s := newSite(t, func(g *archive.Archiver, r rules, _ func() time.Time) (*shelf, error) {
 		return openTable(t.Context(), db, table, g, r)
 	})
 	items := func() int {

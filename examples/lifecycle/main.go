@@ -81,9 +81,9 @@ func run(ctx context.Context, c config) (err error) {
 		return fmt.Errorf("-archive: %w", err)
 	}
 	rules := rulesOf(c.day)
-	var g *archive.Grave // nil: the function has it
+	var g *archive.Archiver // nil: the function has it
 	if !c.lambda {
-		if g, err = newGrave(b, rules, nil); err != nil {
+		if g, err = newArchiver(b, rules, nil); err != nil {
 			return err
 		}
 	}
@@ -104,13 +104,13 @@ func run(ctx context.Context, c config) (err error) {
 	return web.Serve(ctx, server, server.ListenAndServe)
 }
 
-// newGrave archives the events that leave the store. now is the time; nil: the system's.
-func newGrave(b archive.Bucket, r rules, now func() time.Time) (*archive.Grave, error) {
+// newArchiver archives the events that leave the store. now is the time; nil: the system's.
+func newArchiver(b archive.Bucket, r rules, now func() time.Time) (*archive.Archiver, error) {
 	w, err := archive.NewWriter(b, &archive.WriterOptions{Now: now})
 	if err != nil {
 		return nil, err
 	}
-	return &archive.Grave{
+	return &archive.Archiver{
 		Writer: w,
 		Source: "events",
 		Policy: func(string) slidingttl.Policy { return r.active },

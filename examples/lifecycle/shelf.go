@@ -35,7 +35,7 @@ type shelf struct {
 }
 
 // open returns the shelf chosen. What leaves it is buried in g; nil: a Lambda function does that.
-func open(ctx context.Context, c backend.Choice, g *archive.Grave, r rules) (*shelf, error) {
+func open(ctx context.Context, c backend.Choice, g *archive.Archiver, r rules) (*shelf, error) {
 	switch c.Driver {
 	case "sqlite":
 		return openSQLite(ctx, g, r, nil)
@@ -57,7 +57,7 @@ func open(ctx context.Context, c backend.Choice, g *archive.Grave, r rules) (*sh
 
 // openSQLite keeps everything in a database of SQLite that goes with the program. A sweeper
 // buries what leaves it. now is the time; nil: the system's.
-func openSQLite(ctx context.Context, g *archive.Grave, r rules, now func() time.Time) (_ *shelf, err error) {
+func openSQLite(ctx context.Context, g *archive.Archiver, r rules, now func() time.Time) (_ *shelf, err error) {
 	db, err := backend.OpenSQL(ctx, backend.Choice{Driver: "sqlite"})
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func openSQLite(ctx context.Context, g *archive.Grave, r rules, now func() time.
 	if err != nil {
 		return nil, err
 	}
-	o.Bury = func(ctx context.Context, _ *stdsql.Tx, dead []driver.Dead) error { return g.Bury(ctx, dead) }
+	o.Bury = func(ctx context.Context, _ *stdsql.Tx, dead []driver.Dead) error { return g.Archive(ctx, dead) }
 	leave, err := events.Sweeper(&o)
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func openSQLite(ctx context.Context, g *archive.Grave, r rules, now func() time.
 // them over several keys, such as one an hour.
 //
 // If g is nil, the stream is read by a Lambda function: see examples/lambda.
-func openTable(ctx context.Context, db *backend.DynamoDB, table string, g *archive.Grave, r rules) (*shelf, error) {
+func openTable(ctx context.Context, db *backend.DynamoDB, table string, g *archive.Archiver, r rules) (*shelf, error) {
 	events, err := dynamodb.New[Event](db.Client, table, &dynamodb.Options{
 		PartitionKey: dynamodb.KeyAttribute{Name: "pk", Of: dynamodb.Prefix("EVENT#")},
 		SortKey:      dynamodb.KeyAttribute{Name: "sk", Of: dynamodb.Fixed("EVENT")},
@@ -171,10 +171,10 @@ func openTable(ctx context.Context, db *backend.DynamoDB, table string, g *archi
 }
 
 // bury reads the stream and buries in g what it reports, until stop is called.
-func bury(ctx context.Context, db *backend.DynamoDB, events *dynamodb.Driver[Event], g *archive.Grave) (stop func() error, err error) {
+func bury(ctx context.Context, db *backend.DynamoDB, events *dynamodb.Driver[Event], g *archive.Archiver) (stop func() error, err error) {
 	const place = "lifecycle"
 	stream, err := events.Stream(db.Streams, dynamodb.StreamOptions{
-		Bury:    g.Bury,
+		Bury:    g.Archive,
 		Load:    func(ctx context.Context) ([]byte, error) { return g.Writer.Checkpoint(ctx, place) },
 		Save:    func(ctx context.Context, at []byte) error { return g.Writer.SaveCheckpoint(ctx, place, at) },
 		OnError: func(err error) { log.Print(err) },

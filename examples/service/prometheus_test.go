@@ -236,7 +236,7 @@ func (p *monitor) board(t *testing.T, archives bool) {
 func TestArchiveLagAlert(t *testing.T) {
 	var behind atomic.Int64
 	c := slidingprom.New()
-	ok(t, c.AddArchive(storeName, &archive.Grave{Through: func() time.Time { return time.Now().Add(-time.Duration(behind.Load())) }}))
+	ok(t, c.AddArchive(storeName, &archive.Archiver{Through: func() time.Time { return time.Now().Add(-time.Duration(behind.Load())) }}))
 	r := prometheus.NewRegistry()
 	ok(t, r.Register(c))
 	target := httptest.NewServer(promhttp.HandlerFor(r, promhttp.HandlerOpts{}))

@@ -14,7 +14,7 @@ type Store interface {
 	Now() time.Time
 }
 
-// Archived is what is read of where the dead of a store go, such as an archive.Grave.
+// Archived is what is read of where the dead of a store go, such as an archive.Archiver.
 type Archived interface{ Stats() driver.BuryStats }
 
 // Followed is what is read of a file of policies, such as a policyfile.File. LastReload says

@@ -112,7 +112,7 @@ func (t *Telemetry) Add(store string, s interface {
 }
 
 // AddArchive collects the metrics of an archive from now on, with store as their label. The
-// archive, such as an archive.Grave, takes that store's dead records. The error is an
+// archive, such as an archive.Archiver, takes that store's dead records. The error is an
 // *slidingttl.InvalidError if the name was added before.
 func (t *Telemetry) AddArchive(store string, a interface{ Stats() driver.BuryStats }) error {
 	return t.stores.AddArchive(store, a)

@@ -70,7 +70,7 @@ func (c *Collector) Add(store string, s interface {
 }
 
 // AddArchive collects the metrics of an archive from now on, with store as their label. The
-// archive, such as an archive.Grave, takes that store's dead records. The error is a
+// archive, such as an archive.Archiver, takes that store's dead records. The error is a
 // *slidingttl.InvalidError if the name was added before.
 func (c *Collector) AddArchive(store string, a interface{ Stats() driver.BuryStats }) error {
 	return c.stores.AddArchive(store, a)

@@ -14,8 +14,8 @@ import (
 
 // Handler takes the records of a stream.
 type Handler struct {
-	dead  func(dynamodb.Change) (driver.Dead, bool)
-	grave *archive.Grave
+	dead     func(dynamodb.Change) (driver.Dead, bool)
+	archiver *archive.Archiver
 }
 
 // Handle archives what has died. After an error Lambda calls it with the same records
@@ -32,12 +32,12 @@ func (h *Handler) Handle(ctx context.Context, e events.DynamoDBEvent) (events.Dy
 			dead, from = append(dead, d), append(from, r.Change.SequenceNumber)
 		}
 	}
-	err := h.grave.Bury(ctx, dead)
+	err := h.archiver.Archive(ctx, dead)
 	if !errors.Is(err, archive.ErrClock) {
 		return none, err
 	}
 	for i := range dead {
-		switch err := h.grave.Bury(ctx, dead[i:i+1]); {
+		switch err := h.archiver.Archive(ctx, dead[i:i+1]); {
 		case errors.Is(err, archive.ErrClock):
 			return events.DynamoDBEventResponse{BatchItemFailures: []events.DynamoDBBatchItemFailure{{ItemIdentifier: from[i]}}}, nil
 		case err != nil:

@@ -45,7 +45,7 @@ func Open(ctx context.Context) (*Handler, error) {
 	}
 	return &Handler{
 		dead: d.Dead,
-		grave: &archive.Grave{
+		archiver: &archive.Archiver{
 			Writer: w,
 			Source: os.Getenv("DEAD_TABLE"),
 			Policy: func(string) slidingttl.Policy { return policy },

@@ -75,7 +75,7 @@ func sweepFigure(b *testing.B, n int, archiving bool) (seconds float64) {
 			for i := range dead {
 				raw.Add(int64(len(dead[i].Value)))
 			}
-			return g.Bury(ctx, dead)
+			return g.Archive(ctx, dead)
 		}
 	}
 	s, err := d.Sweeper(o)

@@ -73,8 +73,8 @@ func openHarvested(r run) (d harvested, done func() error, err error) {
 }
 
 // harvest hands the dead records of d to the archive, continuing from the last position.
-func harvest(ctx context.Context, d harvested, g *archive.Grave, batch int) error {
-	o := &upkeep.HarvestOptions{Bury: g.Bury, Batch: batch}
+func harvest(ctx context.Context, d harvested, g *archive.Archiver, batch int) error {
+	o := &upkeep.HarvestOptions{Bury: g.Archive, Batch: batch}
 	o.Segments, o.Page = 2, 10
 	report, err := g.Harvest(ctx, "the store", d, policy, o)
 	if err == nil && (report.Counts["lost"] > 0 || report.Counts["malformed"] > 0) {

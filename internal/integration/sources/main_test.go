@@ -49,13 +49,13 @@ func ok(t testing.TB, err error) {
 }
 
 // open opens the archive in a directory.
-func open(path string) (archive.Bucket, *archive.Grave, error) {
+func open(path string) (archive.Bucket, *archive.Archiver, error) {
 	d, err := archive.OpenDirectory(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	w, err := archive.NewWriter(d, nil)
-	return d, &archive.Grave{Writer: w, Source: "sessions", Policy: func(string) slidingttl.Policy { return policy }}, err
+	return d, &archive.Archiver{Writer: w, Source: "sessions", Policy: func(string) slidingttl.Policy { return policy }}, err
 }
 
 // insert inserts a record that is alive, and, if l has ended, moves its expiry to where l has it: no store

@@ -70,7 +70,7 @@ func TestMemory(t *testing.T) {
 					life := driver.Life{CreatedAt: at.Add(-day), ExpiresAt: at}
 					dead[j] = driver.Dead{Key: fmt.Sprint("dead-", i, "-", j), At: at, Raw: driver.Raw{Meta: driver.Meta{Life: life}, Format: "bytes", Value: []byte(pad(size))}}
 				}
-				ok(t, g.Bury(t.Context(), dead))
+				ok(t, g.Archive(t.Context(), dead))
 			}
 			return run{Archive: path}
 		},

@@ -32,11 +32,11 @@ func openSQL(db *stdsql.DB, dialect sql.Dialect) (*sql.Driver[session], error) {
 }
 
 // sweepSQL sweeps the table into the archive.
-func sweepSQL(ctx context.Context, d *sql.Driver[session], g *archive.Grave, batch int) error {
+func sweepSQL(ctx context.Context, d *sql.Driver[session], g *archive.Archiver, batch int) error {
 	s, err := d.Sweeper(&sql.SweepOptions{
 		Batch: batch,
 		Bury: func(ctx context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
-			return g.Bury(ctx, dead)
+			return g.Archive(ctx, dead)
 		},
 	})
 	if err != nil {

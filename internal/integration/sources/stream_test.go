@@ -40,7 +40,7 @@ func openDynamoDB(r run) (*dynamodb.Driver[session], *dynamodbtest.Server, error
 const streamTime = 5 * time.Minute
 
 // readStream reads a stream into the archive until that has r.Records records.
-func readStream(ctx context.Context, r run, a archive.Bucket, g *archive.Grave) error {
+func readStream(ctx context.Context, r run, a archive.Bucket, g *archive.Archiver) error {
 	d, server, err := openDynamoDB(r)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func readStream(ctx context.Context, r run, a archive.Bucket, g *archive.Grave) 
 	}
 	const name = "stream"
 	s, err := d.Stream(server.Streams(), dynamodb.StreamOptions{
-		Bury: g.Bury,
+		Bury: g.Archive,
 		Load: func(ctx context.Context) ([]byte, error) { return g.Writer.Checkpoint(ctx, name) },
 		Save: func(ctx context.Context, place []byte) error {
 			if err := g.Writer.SaveCheckpoint(ctx, name, place); err != nil {

@@ -51,7 +51,7 @@ func live(t *testing.T, d driver.Driver[string], to exporter) {
 	ok(t, err)
 	t.Cleanup(func() { ok(t, s.Close(context.Background())) })
 	ok(t, to.Add("sessions", s))
-	ok(t, to.AddArchive("sessions", new(archive.Grave)))
+	ok(t, to.AddArchive("sessions", new(archive.Archiver)))
 	ok(t, to.AddPolicies("sessions", new(policyfile.File)))
 	ok(t, s.Insert(t.Context(), "4711", "ann"))
 	for s.Stats().Touched == 0 { // a read at a later millisecond than the last is due

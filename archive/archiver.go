@@ -10,9 +10,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Grave archives the dead records of one store. SQL's sweeper, upkeep.Harvest, a consumer of
-// DynamoDB Streams call its Bury.
-type Grave struct {
+// Archiver archives the dead records of one store. SQL's sweeper, upkeep.Harvest, a consumer of
+// DynamoDB Streams call its Archive.
+type Archiver struct {
 	Writer *Writer
 	Source string // the name of the store: see Writer.Write
 
@@ -29,9 +29,9 @@ type Grave struct {
 	harvested atomic.Int64 // Unix milliseconds; deaths up to then are archived
 }
 
-// Stats returns counters since the Grave was made, and the time up to which deaths are archived.
+// Stats returns counters since the Archiver was made, and the time up to which deaths are archived.
 // It may be called at any time.
-func (g *Grave) Stats() driver.BuryStats {
+func (g *Archiver) Stats() driver.BuryStats {
 	c := &g.counts
 	s := driver.BuryStats{Records: c.records.Load(), Bytes: c.bytes.Load(), Quarantined: c.quarantined.Load(), Failures: c.failures.Load()}
 	if at := g.harvested.Load(); g.Through != nil {
@@ -42,9 +42,9 @@ func (g *Grave) Stats() driver.BuryStats {
 	return s
 }
 
-// Bury writes dead records to the archive, and returns nil when they are durable. It is
+// Archive writes dead records to the archive, and returns nil when they are durable. It is
 // safe for concurrent use. Errors: those of Writer.Write.
-func (g *Grave) Bury(ctx context.Context, dead []driver.Dead) error {
+func (g *Archiver) Archive(ctx context.Context, dead []driver.Dead) error {
 	batch := make([]Record, len(dead))
 	for i := range dead {
 		d := &dead[i]
@@ -68,7 +68,7 @@ func (g *Grave) Bury(ctx context.Context, dead []driver.Dead) error {
 	return g.Writer.write(ctx, g.Source, batch, &g.counts)
 }
 
-func (g *Grave) reason(d *driver.Dead) Reason {
+func (g *Archiver) reason(d *driver.Dead) Reason {
 	switch {
 	case d.Deleted:
 		return Deleted
