@@ -43,7 +43,9 @@ func (c codec) encode(v any) (document, error) {
 		if null {
 			return document{[]byte("null"), jsonFlags}, nil
 		}
-		given = kit.ForJSON(v)
+		if given, err = kit.ForJSON(v); err != nil {
+			return document{}, err
+		}
 	case *gocb.RawJSONTranscoder, *gocb.RawStringTranscoder, *gocb.RawBinaryTranscoder:
 		if null {
 			return document{}, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T of nil", v), Rule: fmt.Sprintf("must be one that %T encodes", c.Transcoder)}
@@ -53,7 +55,7 @@ func (c codec) encode(v any) (document, error) {
 	}
 	body, flags, err := c.Encode(given)
 	if err != nil {
-		return document{}, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: fmt.Sprintf("must be one that %T encodes", c.Transcoder), Err: err}
+		return document{}, kit.NotEncoded(v, c.Transcoder, err)
 	}
 	if len(body) == 0 {
 		return document{}, &driver.InvalidError{Field: "value", Value: "0 bytes", Rule: "must encode to at least one byte"}

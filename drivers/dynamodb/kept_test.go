@@ -1,13 +1,17 @@
 package dynamodb
 
 import (
+	"errors"
 	"math/big"
 	"net/netip"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 type shape interface {
@@ -50,20 +54,23 @@ func (p *plainly) UnmarshalDynamoDBAttributeValue(av types.AttributeValue) error
 	return attributevalue.Unmarshal(av, (*plain)(p))
 }
 
-func acceptsWhatItKeeps[T any](t *testing.T, name string, o *Options, v T) {
+func acceptsIfKept[T any](t *testing.T, name string, o *Options, v T) {
 	t.Helper()
 	d := &Driver[T]{}
 	if o != nil {
 		d.opts = *o
 	}
 	d.encoding = d.opts.encoding()
-	item, err := d.encode(v)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	got, err := d.decode(item)
-	kept := err == nil && reflect.DeepEqual(got, v)
 	_, refused := New[T](struct{ Client }{}, "t", o)
+	item, err := d.encode(v)
+	if errors.Is(err, driver.ErrInvalid) {
+		refused = err
+	}
+	var got T
+	if err == nil {
+		got, err = d.decode(item)
+	}
+	kept := err == nil && reflect.DeepEqual(got, v)
 	if kept != (refused == nil) {
 		t.Errorf("%s: kept %v (stored %v, read %+v, %v), refused: %v", name, kept, asJSON(item), got, err, refused)
 	}
@@ -83,30 +90,51 @@ func (s *sealed) UnmarshalDynamoDBAttributeValue(av types.AttributeValue) error 
 	return err
 }
 
-// New refuses a T whose value is not read back, and no other.
-func TestNewRefusesWhatIsNotKept(t *testing.T) {
-	acceptsWhatItKeeps(t, "what only its pointer encodes", nil, struct{ S sealed }{sealed{17}})
-	acceptsWhatItKeeps(t, "a map of that", nil, struct{ M map[string]sealed }{map[string]sealed{"a": {17}}})
-	acceptsWhatItKeeps(t, "a map of an interface", nil, struct{ S shapes }{shapes{"a": square{2}}})
-	acceptsWhatItKeeps(t, "a string kind as a key", nil, struct{ M map[role]int }{map[role]int{"admin": 1}})
-	acceptsWhatItKeeps(t, "both methods on the pointer, of the fields' form", nil, struct{ M map[string]plainly }{map[string]plainly{"a": {1}}})
-	acceptsWhatItKeeps(t, "a field left out by the tag and an option", nil, struct {
+// New or the write refuses a value that is not read back, and no other.
+func TestRefusesWhatIsNotKept(t *testing.T) {
+	acceptsIfKept(t, "what only its pointer encodes", nil, struct{ S sealed }{sealed{17}})
+	acceptsIfKept(t, "a map of that", nil, struct{ M map[string]sealed }{map[string]sealed{"a": {17}}})
+	acceptsIfKept(t, "a map of an interface", nil, struct{ S shapes }{shapes{"a": square{2}}})
+	acceptsIfKept(t, "a string kind as a key", nil, struct{ M map[role]int }{map[role]int{"admin": 1}})
+	acceptsIfKept(t, "both methods on the pointer, of the fields' form", nil, struct{ M map[string]plainly }{map[string]plainly{"a": {1}}})
+	acceptsIfKept(t, "a field left out by the tag and an option", nil, struct {
 		A int
 		M map[string]anyItem `dynamodbav:"-,omitempty"`
 	}{A: 1})
-	acceptsWhatItKeeps(t, "a field left out by the tag that Encoder names", &Options{
+	acceptsIfKept(t, "a field left out by the tag that Encoder names", &Options{
 		Encoder: func(e *attributevalue.EncoderOptions) { e.TagKey = "json" }, Decoder: func(d *attributevalue.DecoderOptions) { d.TagKey = "json" },
 	}, struct {
 		A int
 		M map[string]anyItem `json:"-"`
 	}{A: 1})
+	acceptsIfKept(t, "a struct without exported fields", nil, struct{ A netip.Addr }{netip.IPv6Loopback()})
+	acceptsIfKept(t, "none of one", nil, struct{ A netip.Addr }{})
+	acceptsIfKept(t, "a pointer to one", nil, struct{ Total *big.Int }{big.NewInt(17)})
+	acceptsIfKept(t, "a time", nil, struct {
+		At time.Time
+		F  func()
+	}{At: time.Unix(17, 0).UTC()})
+	now := &Driver[any]{}
+	now.encoding = now.opts.encoding()
+	if _, err := now.encode(struct {
+		At time.Time // with what only this process knows
+		F  func()
+	}{At: time.Now()}); err != nil {
+		t.Error(err)
+	}
+	acceptsIfKept(t, "keys that have a name", nil, struct{ Hours map[time.Weekday]int }{map[time.Weekday]int{time.Monday: 8}})
+	acceptsIfKept(t, "an embedded pointer to what is not exported", nil, struct{ *square }{&square{2}})
+	acceptsIfKept(t, "a complex number", nil, struct{ C complex128 }{1})
+	acceptsIfKept(t, "a function", nil, struct{ F func() }{func() {}})
 }
 
 // With UseEncodingMarshalers attributevalue asks the pointer of what it can address for MarshalText, and only that.
 func TestEncodingMarshalers(t *testing.T) {
 	o := &Options{Encoder: func(e *attributevalue.EncoderOptions) { e.UseEncodingMarshalers = true }, Decoder: func(d *attributevalue.DecoderOptions) { d.UseEncodingUnmarshalers = true }}
-	acceptsWhatItKeeps(t, "netip.Addr", o, struct{ A netip.Addr }{netip.IPv6Loopback()})
-	acceptsWhatItKeeps(t, "a pointer", o, &struct{ Total big.Int }{*big.NewInt(17)})
-	acceptsWhatItKeeps(t, "big.Int", o, struct{ Total big.Int }{*big.NewInt(17)})
-	acceptsWhatItKeeps(t, "a map of big.Int", o, struct{ M map[string]big.Int }{map[string]big.Int{"a": *big.NewInt(17)}})
+	acceptsIfKept(t, "netip.Addr", o, struct{ A netip.Addr }{netip.IPv6Loopback()})
+	acceptsIfKept(t, "a pointer", o, &struct{ Total big.Int }{*big.NewInt(17)})
+	acceptsIfKept(t, "big.Int", o, struct{ Total big.Int }{*big.NewInt(17)})
+	acceptsIfKept(t, "a map of big.Int", o, struct{ M map[string]big.Int }{map[string]big.Int{"a": *big.NewInt(17)}})
+	acceptsIfKept(t, "for the encoder alone", &Options{Encoder: o.Encoder}, struct{ A netip.Addr }{netip.IPv6Loopback()})
+	acceptsIfKept(t, "for the decoder alone", &Options{Decoder: o.Decoder}, struct{ A netip.Addr }{netip.IPv6Loopback()})
 }

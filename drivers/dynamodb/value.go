@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
@@ -19,22 +20,37 @@ import (
 // encoding is attributevalue as o has it.
 func (o *Options) encoding() *kit.Encoding {
 	var encoder attributevalue.EncoderOptions
+	var decoder attributevalue.DecoderOptions
 	if o.Encoder != nil {
 		o.Encoder(&encoder)
 	}
+	if o.Decoder != nil {
+		o.Decoder(&decoder)
+	}
 	e := &kit.Encoding{
-		Tag:   "dynamodbav",
-		Pairs: []kit.Methods{{Encode: "MarshalDynamoDBAttributeValue", Decode: "UnmarshalDynamoDBAttributeValue"}},
-		Through: func(v, into any) error {
-			av, err := attributevalue.MarshalWithOptions(v, o.encoder()...)
-			if err != nil {
-				return err
+		Omits: func(tag reflect.StructTag) bool {
+			text := tag.Get("dynamodbav")
+			if text == "" && encoder.TagKey != "" {
+				text = tag.Get(encoder.TagKey)
 			}
-			return attributevalue.UnmarshalWithOptions(av, into, o.decoder()...)
+			name, _, _ := strings.Cut(text, ",")
+			return name == "-"
+		},
+		Pairs:  []kit.Methods{{Encode: "MarshalDynamoDBAttributeValue", Decode: "UnmarshalDynamoDBAttributeValue"}},
+		Native: []reflect.Type{reflect.TypeFor[time.Time]()},
+		Encode: func(v any) (any, error) { return attributevalue.MarshalWithOptions(v, o.encoder()...) },
+		Decode: func(encoded, into any) error {
+			return attributevalue.UnmarshalWithOptions(encoded.(types.AttributeValue), into, o.decoder()...)
 		},
 	}
-	if encoder.UseEncodingMarshalers {
-		e.Pairs = append(e.Pairs, kit.Methods{Encode: "MarshalText", Decode: "UnmarshalText"}, kit.Methods{Encode: "MarshalBinary", Decode: "UnmarshalBinary"})
+	for _, m := range []kit.Methods{{Encode: "MarshalText", Decode: "UnmarshalText"}, {Encode: "MarshalBinary", Decode: "UnmarshalBinary"}} {
+		if !encoder.UseEncodingMarshalers {
+			m.Encode = ""
+		}
+		if !decoder.UseEncodingUnmarshalers {
+			m.Decode = ""
+		}
+		e.Pairs = append(e.Pairs, m)
 	}
 	return e
 }
@@ -65,7 +81,11 @@ func (d *Driver[T]) encode(v T) (_ map[string]types.AttributeValue, err error) {
 	}()
 	raw, ok := any(v).(map[string]types.AttributeValue)
 	if !ok {
-		av, err := attributevalue.MarshalWithOptions(d.encoding.Addressable(v), d.opts.encoder()...)
+		given, err := d.encoding.Given(v)
+		if err != nil {
+			return nil, err
+		}
+		av, err := attributevalue.MarshalWithOptions(given, d.opts.encoder()...)
 		if err != nil {
 			return nil, invalid("must be one that attributevalue encodes", unquoted{err})
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -55,7 +56,7 @@ func (d *Driver[T]) record(v T, m driver.Meta) (string, error) {
 	}
 	value, err := d.opts.Codec.Encode(v)
 	if err != nil {
-		return "", &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: fmt.Sprintf("must be one that %T encodes", d.opts.Codec), Err: err}
+		return "", kit.NotEncoded(v, d.opts.Codec, err)
 	}
 	if len(value) > maxString-headerLen {
 		return "", &driver.InvalidError{Field: "value", Value: fmt.Sprintf("%d bytes", len(value)), Rule: fmt.Sprintf("must be at most %d bytes", maxString-headerLen)}

@@ -30,7 +30,7 @@ func (c *codec[T]) encode(v T) ([]any, error) {
 	}
 	text, err := kit.JSON{}.Encode(v)
 	if err != nil {
-		return nil, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: "must be one that encoding/json encodes", Err: unquoted{err}}
+		return nil, kit.NotEncoded(v, kit.JSON{}, unquoted{err})
 	}
 	return []any{string(text)}, nil // some databases take a []byte as binary data
 }

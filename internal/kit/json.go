@@ -2,32 +2,49 @@ package kit
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"reflect"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // JSON is the [driver.Codec] of encoding/json.
 type JSON struct{}
 
 // Encode implements driver.Codec.
-func (JSON) Encode(v any) ([]byte, error) { return json.Marshal(ForJSON(v)) }
+func (JSON) Encode(v any) ([]byte, error) {
+	given, err := ForJSON(v)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(given)
+}
 
 // Decode implements driver.Codec.
 func (JSON) Decode(b []byte, into any) error { return json.Unmarshal(b, into) }
 
-// Check refuses a type that encoding/json does not keep. See [Encoding.Check].
+// Check refuses a type of which encoding/json keeps nothing of a part. See [Encoding.Check].
 func (JSON) Check(t reflect.Type) error { return ofJSON.Check(t) }
 
-// ForJSON returns what encoding/json is given for v. See [Encoding.Addressable].
-func ForJSON(v any) any { return ofJSON.Addressable(v) }
+// NotEncoded returns the error of a write whose value the codec refused with err: an *InvalidError says all itself.
+func NotEncoded(v, codec any, err error) error {
+	if invalid, ok := errors.AsType[*driver.InvalidError](err); ok {
+		return invalid
+	}
+	name := fmt.Sprintf("%T", codec)
+	if _, ok := codec.(JSON); ok {
+		name = "encoding/json"
+	}
+	return &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: "must be one that " + name + " encodes", Err: err}
+}
+
+// ForJSON returns what encoding/json is given for v. See [Encoding.Given].
+func ForJSON(v any) (any, error) { return ofJSON.Given(v) }
 
 var ofJSON = &Encoding{
-	Tag:   "json",
-	Pairs: []Methods{{"MarshalJSON", "UnmarshalJSON"}, {"MarshalText", "UnmarshalText"}},
-	Through: func(v, into any) error {
-		b, err := json.Marshal(v)
-		if err != nil {
-			return err
-		}
-		return json.Unmarshal(b, into)
-	},
+	Omits:  func(tag reflect.StructTag) bool { return tag.Get("json") == "-" },
+	Pairs:  []Methods{{"MarshalJSON", "UnmarshalJSON"}, {"MarshalText", "UnmarshalText"}},
+	Encode: func(v any) (any, error) { return json.Marshal(v) },
+	Decode: func(encoded, into any) error { return json.Unmarshal(encoded.([]byte), into) },
 }

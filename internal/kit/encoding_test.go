@@ -161,7 +161,7 @@ func TestJSONKeepsWhatIsKeptByValue(t *testing.T) {
 	}
 }
 
-// Where an empty value decodes in neither form, as one that is checked, its own methods decide.
+// What an empty value would do says nothing of another, as where its methods check it.
 func TestJSONOfWhatHasNoEmptyValue(t *testing.T) {
 	type purse struct{ Price money }
 	p := purse{money{5, "EUR"}}
@@ -174,7 +174,7 @@ func TestJSONOfWhatHasNoEmptyValue(t *testing.T) {
 // An interface is given as it is: it has no pointer's methods.
 func TestJSONOfInterface(t *testing.T) {
 	v := struct{ S shape }{square{2}}
-	if got := ForJSON(v); got != any(v) {
-		t.Errorf("given as a %T", got)
+	if got, err := ForJSON(v); err != nil || got != any(v) {
+		t.Errorf("given as a %T, %v", got, err)
 	}
 }
