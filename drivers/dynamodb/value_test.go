@@ -511,6 +511,10 @@ type owner struct{ m attrs }
 func (o owner) MarshalDynamoDBAttributeValue() (types.AttributeValue, error) {
 	return &types.AttributeValueMemberM{Value: o.m}, nil
 }
+func (o *owner) UnmarshalDynamoDBAttributeValue(av types.AttributeValue) error {
+	o.m = av.(*types.AttributeValueMemberM).Value
+	return nil
+}
 
 func TestAValueIsNotChanged(t *testing.T) {
 	tbl := open[owner](t, nil)
