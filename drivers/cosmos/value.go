@@ -168,8 +168,8 @@ func (d *Driver[T]) decode(body []byte) (v T, err error) {
 // only the key itself can tell.
 func (d *Driver[T]) checkValue() (triesKeys bool, err error) {
 	o := &d.opts
-	if codec, ok := o.Codec.(kit.JSON); ok {
-		if err := codec.Check(reflect.TypeFor[T]()); err != nil {
+	if _, ok := o.Codec.(kit.JSON); ok {
+		if o.Codec, err = kit.JSONOf[T](); err != nil {
 			return false, err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 type codec struct {
 	gocb.Transcoder
 	flags bool // the transcoder looks at a document's flags
+	json  kit.JSON
 }
 
 // document is a value as it is stored.
@@ -29,7 +30,7 @@ func newCodec(t gocb.Transcoder) codec {
 	if _, plain := t.(*gocb.JSONTranscoder); plain || t == nil {
 		return codec{Transcoder: gocb.NewJSONTranscoder()}
 	}
-	return codec{t, true}
+	return codec{Transcoder: t, flags: true}
 }
 
 func (c codec) encode(v any) (document, error) {
@@ -43,7 +44,7 @@ func (c codec) encode(v any) (document, error) {
 		if null {
 			return document{[]byte("null"), jsonFlags}, nil
 		}
-		if given, err = kit.ForJSON(v); err != nil {
+		if given, err = c.json.Given(v); err != nil {
 			return document{}, err
 		}
 	case *gocb.RawJSONTranscoder, *gocb.RawStringTranscoder, *gocb.RawBinaryTranscoder:

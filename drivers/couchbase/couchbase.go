@@ -87,7 +87,8 @@ func New[T any](c *gocb.Collection, opts *Options) (*Driver[T], error) {
 func (d *Driver[T]) checkValue() error {
 	switch d.codec.Transcoder.(type) {
 	case *gocb.JSONTranscoder, *gocb.LegacyTranscoder:
-		if err := (kit.JSON{}).Check(reflect.TypeFor[T]()); err != nil {
+		var err error
+		if d.codec.json, err = kit.JSONOf[T](); err != nil {
 			return err
 		}
 	}

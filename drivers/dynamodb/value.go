@@ -37,7 +37,9 @@ func (o *Options) encoding() *kit.Encoding {
 			return name == "-"
 		},
 		Pairs:  []kit.Methods{{Encode: "MarshalDynamoDBAttributeValue", Decode: "UnmarshalDynamoDBAttributeValue"}},
-		Native: []reflect.Type{reflect.TypeFor[time.Time]()},
+		Keys:   []string{"MarshalText", "UnmarshalText", "String"},
+		Native: func(t reflect.Type) bool { return t.ConvertibleTo(reflect.TypeFor[time.Time]()) },
+		Lost:   []reflect.Kind{reflect.Complex64, reflect.Complex128, reflect.Uintptr},
 		Encode: func(v any) (any, error) { return attributevalue.MarshalWithOptions(v, o.encoder()...) },
 		Decode: func(encoded, into any) error {
 			return attributevalue.UnmarshalWithOptions(encoded.(types.AttributeValue), into, o.decoder()...)
@@ -81,7 +83,7 @@ func (d *Driver[T]) encode(v T) (_ map[string]types.AttributeValue, err error) {
 	}()
 	raw, ok := any(v).(map[string]types.AttributeValue)
 	if !ok {
-		given, err := d.encoding.Given(v)
+		given, err := d.encoding.Given(v, reflect.TypeFor[T]().Kind() == reflect.Interface)
 		if err != nil {
 			return nil, err
 		}
@@ -187,6 +189,15 @@ func (d *Driver[T]) checkValue() (triesKeys bool, err error) {
 	}
 	if err := d.encoding.Check(reflect.TypeFor[T]()); err != nil {
 		return false, err
+	}
+	// What one writes the other reads: the names of fields, and times, which an option may spell anew.
+	type sample struct {
+		Name string `json:"renamed"`
+		At   time.Time
+	}
+	was, is := sample{"a", time.Unix(1e9, 0).UTC()}, sample{}
+	if av, err := d.encoding.Encode(was); err != nil || d.encoding.Decode(av, &is) != nil || is.Name != was.Name || !is.At.Equal(was.At) {
+		return false, &driver.InvalidError{Field: "Options.Decoder", Value: "one that reads another form", Rule: "must read names and times as Options.Encoder writes them"}
 	}
 	o := &d.opts
 	beside := number("1") // without Retain it is not written

@@ -17,7 +17,8 @@ func (d *Driver[T]) Raw(_ context.Context, key string) (driver.Raw, error) {
 	if err != nil {
 		return driver.Raw{}, err
 	}
-	b, err := kit.JSON{}.Encode(v)
+	codec, _ := kit.JSONOf[T]()
+	b, err := codec.Encode(v)
 	if err != nil {
 		return driver.Raw{}, &driver.InvalidError{
 			Field: "value",

@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"reflect"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -48,8 +47,8 @@ func Over[T any](client Client, opts *Options) (*Driver[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	if codec, ok := o.Codec.(kit.JSON); ok {
-		if err := codec.Check(reflect.TypeFor[T]()); err != nil {
+	if _, ok := o.Codec.(kit.JSON); ok {
+		if o.Codec, err = kit.JSONOf[T](); err != nil {
 			return nil, err
 		}
 	}

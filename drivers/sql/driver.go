@@ -4,7 +4,6 @@ import (
 	"context"
 	stdsql "database/sql"
 	"fmt"
-	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,7 +70,7 @@ func Over[T any](db *stdsql.DB, on client.Pool, dialect Dialect, table string, o
 		return nil, err
 	}
 	if o.Value != "" {
-		if err := (kit.JSON{}).Check(reflect.TypeFor[T]()); err != nil {
+		if _, err := kit.JSONOf[T](); err != nil {
 			return nil, err
 		}
 	}

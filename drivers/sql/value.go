@@ -28,9 +28,10 @@ func (c *codec[T]) encode(v T) ([]any, error) {
 	case c.fields != nil:
 		return c.fields(&v), nil
 	}
-	text, err := kit.JSON{}.Encode(v)
+	codec, _ := kit.JSONOf[T]()
+	text, err := codec.Encode(v)
 	if err != nil {
-		return nil, kit.NotEncoded(v, kit.JSON{}, unquoted{err})
+		return nil, kit.NotEncoded(v, codec, unquoted{err})
 	}
 	return []any{string(text)}, nil // some databases take a []byte as binary data
 }

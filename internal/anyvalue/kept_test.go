@@ -39,17 +39,6 @@ func (p *price) MarshalJSON() ([]byte, error) {
 }
 func (p *price) UnmarshalJSON(b []byte) error { return p.Cents.UnmarshalJSON(b) }
 
-// secret is not shown where its pointer encodes it, and pin nowhere.
-type (
-	secret struct{ Owner, Number string }
-	pin    string
-)
-
-func (s *secret) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]string{"Owner": s.Owner})
-}
-func (pin) MarshalText() ([]byte, error) { return []byte("****"), nil }
-
 // counter has a field that only its methods know.
 type counter struct {
 	Name string
@@ -85,8 +74,6 @@ func (g grade) MarshalText() ([]byte, error) { return []byte(strings.Repeat("x",
 var odd = []Leaf{
 	leaf(func(r *rand.Rand) cents { return cents(r.IntN(1000)) }),
 	leaf(func(r *rand.Rand) price { return price{cents(r.IntN(1000))} }),
-	leaf(func(r *rand.Rand) secret { return secret{"o", strconv.Itoa(r.Int())} }),
-	leaf(func(r *rand.Rand) pin { return pin(strconv.Itoa(r.IntN(9999))) }),
 	leaf(func(r *rand.Rand) counter { return counter{"c", r.IntN(3)} }),
 	leaf(func(r *rand.Rand) interval { return interval{r.IntN(3), r.IntN(3)} }),
 	leaf(func(r *rand.Rand) summed { return summed{int8(r.IntN(3)), int8(r.IntN(3))} }),

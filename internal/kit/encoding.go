@@ -17,7 +17,9 @@ type Methods struct{ Encode, Decode string }
 type Encoding struct {
 	Omits  func(reflect.StructTag) bool // says that a field is left out
 	Pairs  []Methods                    // the first that a value has counts
-	Native []reflect.Type               // what it keeps though it has no field, and no such method
+	Keys   []string                     // methods that write or read a map's key
+	Native func(reflect.Type) bool      // what it stores by itself; nil: none
+	Lost   []reflect.Kind               // what it leaves out
 	Encode func(v any) (any, error)
 	Decode func(encoded, into any) error
 
@@ -28,109 +30,88 @@ type Encoding struct {
 //
 // Encoders call a pointer's method, such as MarshalJSON of *big.Int, only on what they can address, and
 // decoders call them all. What becomes of a value whose parts have such methods, or methods that do not fit each
-// other, or no field, its type does not tell. So it is tried: Given returns what is read back as v is, or an
-// *InvalidError. What an interface holds it does not see.
-func (e *Encoding) Given(v any) (any, error) {
+// other, its type does not tell. So it is tried: Given returns what is encoded, decoded, and encoded the same again, or an
+// *InvalidError. A part that says less of itself wherever it has an address, or that an interface holds, is taken at
+// its word. loose: a read decodes into another type, and nothing is refused.
+func (e *Encoding) Given(v any, loose bool) (any, error) {
 	t := reflect.TypeOf(v)
-	if t == nil || e.doubtOf(t).of == "" {
+	if t == nil {
 		return v, nil
 	}
-	value := reflect.New(t)
-	value.Elem().Set(reflect.ValueOf(v))
+	doubt := e.doubtOf(t)
+	if doubt.of == "" {
+		return v, nil
+	}
 	if t.Kind() != reflect.Pointer {
-		if kept, _ := e.keeps(value.Interface(), value.Elem()); kept {
-			return value.Interface(), nil
+		p := reflect.New(t)
+		p.Elem().Set(reflect.ValueOf(v))
+		address := p.Interface()
+		if kept, _ := e.keeps(t, address, true, doubt.less); kept || loose {
+			return address, nil
 		}
 	}
-	if kept, encodes := e.keeps(v, value.Elem()); kept || !encodes { // whose error tells more
+	if kept, encodes := e.keeps(t, v, false, false); kept || !encodes || loose { // whose error tells more
 		return v, nil
 	}
 	return nil, &driver.InvalidError{
 		Field: "value", Value: fmt.Sprintf("a %T", v),
-		Rule: "must be read back as it is, and is not: look at how " + e.doubtOf(t).of + " encodes and decodes itself, and hold by pointer what only its pointer encodes",
+		Rule: "must be read back as it is, and is not: look at how " + doubt.of + " encodes and decodes itself, and hold by pointer what only its pointer encodes",
 	}
 }
 
-// keeps reports whether given is encoded, and whether v is read back from that. A panic is one of the value's methods.
-func (e *Encoding) keeps(given any, v reflect.Value) (kept, encodes bool) {
+// keeps reports whether v, a t or its address, is encoded, and whether what is read of that is encoded the same again;
+// without its address too, if less is encoded with it. A panic is one of the value's methods.
+func (e *Encoding) keeps(t reflect.Type, v any, byAddress, less bool) (kept, encodes bool) {
 	defer func() { _ = recover() }()
-	encoded, err := e.Encode(given)
+	was, err := e.Encode(v)
 	if err != nil {
 		return false, false
 	}
 	encodes = true
-	read := reflect.New(v.Type())
-	kept = e.Decode(encoded, read.Interface()) == nil && e.same(v, read.Elem())
+	read := reflect.New(t)
+	if e.Decode(was, read.Interface()) != nil {
+		return false, encodes
+	}
+	again := read.Interface()
+	if !byAddress {
+		again = read.Elem().Interface()
+	}
+	kept = e.encodedAs(again, was)
+	if kept && less {
+		whole, err := e.Encode(reflect.ValueOf(v).Elem().Interface())
+		kept = err != nil || e.encodedAs(read.Elem().Interface(), whole)
+	}
 	return kept, encodes
 }
 
-// same reports whether a and b have the same in all that is encoded. What encodes and decodes itself says itself what
-// that is.
-func (e *Encoding) same(a, b reflect.Value) bool {
-	t := a.Type()
-	if slices.Contains(e.Native, t) {
+// encodedAs reports whether v is encoded as was, for who reads it without its type.
+func (e *Encoding) encodedAs(v, was any) bool {
+	is, err := e.Encode(v)
+	if err != nil {
+		return false
+	}
+	if reflect.DeepEqual(is, was) {
 		return true
 	}
-	if t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface {
-		if _, byPointer, decoded := e.first(t); byPointer >= 0 && byPointer == decoded {
-			return e.sameEncoded(a.Addr(), b.Addr()) || reflect.DeepEqual(a.Interface(), b.Interface())
-		}
-	}
-	switch t.Kind() {
-	case reflect.Pointer:
-		if a.IsNil() || b.IsNil() {
-			return a.IsNil() && b.IsNil() || e.sameEncoded(a, b)
-		}
-		return a.Pointer() == b.Pointer() || e.same(a.Elem(), b.Elem())
-	case reflect.Interface: // decoded by its content, or into another type
-		return true
-	case reflect.Slice, reflect.Array:
-		if a.Len() != b.Len() {
-			return false
-		}
-		for i := range a.Len() {
-			if !e.same(a.Index(i), b.Index(i)) {
-				return false
-			}
-		}
-		return true
-	case reflect.Map:
-		if a.Len() != b.Len() {
-			return false
-		}
-		for key, in := range a.Seq2() {
-			other := b.MapIndex(key)
-			if !other.IsValid() || !e.same(addressable(in), addressable(other)) {
-				return false
-			}
-		}
-		return true
-	case reflect.Struct:
-		if isOpaque(t) {
-			return reflect.DeepEqual(a.Interface(), b.Interface())
-		}
-		for i := range t.NumField() {
-			if e.holds(t.Field(i)) && !e.same(a.Field(i), b.Field(i)) {
-				return false
-			}
-		}
-		return true
-	case reflect.Func, reflect.Chan, reflect.UnsafePointer:
-		return a.IsNil() && b.IsNil()
-	}
-	return a.Equal(b)
+	var a, b any
+	return e.Decode(is, &a) == nil && e.Decode(was, &b) == nil && reflect.DeepEqual(withoutNil(a), withoutNil(b))
 }
 
-func (e *Encoding) sameEncoded(a, b reflect.Value) bool {
-	x, err := e.Encode(a.Interface())
-	y, err2 := e.Encode(b.Interface())
-	return err == nil && err2 == nil && reflect.DeepEqual(x, y)
-}
-
-func addressable(v reflect.Value) reflect.Value {
-	p := reflect.New(v.Type())
-	p.Elem().Set(v)
-	return p.Elem()
+// withoutNil takes out of v the fields that hold nothing, which are not always written again.
+func withoutNil(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, in := range v {
+			if v[name] = withoutNil(in); in == nil {
+				delete(v, name)
+			}
+		}
+	case []any:
+		for i, in := range v {
+			v[i] = withoutNil(in)
+		}
+	}
+	return v
 }
 
 // holds reports whether an encoder looks into a field.
@@ -144,20 +125,13 @@ func (e *Encoding) holds(f reflect.StructField) bool {
 
 // doubt is what a type does not tell of the values that are read back.
 type doubt struct {
-	of   string       // such parts; empty: none
-	lost reflect.Type // one of which nothing is ever encoded; nil: none
+	of   string // such parts; empty: none
+	less bool   // one may encode less with its address than without
+	lost error  // of Check
 }
 
-// Check returns an *InvalidError for a t in which nothing is kept of a part, whatever its value.
-func (e *Encoding) Check(t reflect.Type) error {
-	if lost := e.doubtOf(t).lost; lost != nil {
-		return &driver.InvalidError{
-			Field: "T", Value: t.String(),
-			Rule: fmt.Sprintf("must hold %v by pointer, since only its pointer encodes itself, and nothing in a map has an address", lost),
-		}
-	}
-	return nil
-}
+// Check returns an *InvalidError for a t of which a part is never kept.
+func (e *Encoding) Check(t reflect.Type) error { return e.doubtOf(t).lost }
 
 // place is whether an encoder can address a part.
 type place int
@@ -180,13 +154,16 @@ func (e *Encoding) doubtOf(t reflect.Type) doubt {
 	visited := make(map[visit]bool)
 	var found doubt
 	var of []string
+	lost := func(format string, args ...any) {
+		found.lost = &driver.InvalidError{Field: "T", Value: t.String(), Rule: fmt.Sprintf(format, args...)}
+	}
 	var walk func(reflect.Type, place)
 	walk = func(t reflect.Type, at place) {
 		if visited[visit{t, at}] {
 			return
 		}
 		visited[visit{t, at}] = true
-		if slices.Contains(e.Native, t) {
+		if e.native(t) {
 			return
 		}
 		if k := t.Kind(); k != reflect.Pointer && k != reflect.Interface { // which have the methods of what they hold
@@ -195,34 +172,44 @@ func (e *Encoding) doubtOf(t reflect.Type) doubt {
 			if paired && (byValue == byPointer || at == always) {
 				return
 			}
-			if byPointer >= 0 || decoded >= 0 || isOpaque(t) {
+			if byPointer >= 0 || decoded >= 0 {
 				of = append(of, t.String())
+				found.less = found.less || !paired && byPointer != byValue
 			}
-			if paired && byValue < 0 && at == never && isOpaque(t) {
-				found.lost = t
+			switch {
+			case paired && byValue < 0 && at == never && hides(t):
+				lost("must hold %v by pointer, since only its pointer encodes itself, and nothing in a map has an address", t)
+			case byPointer < 0 && isOpaque(t) && isText(t):
+				lost("must not hold %v, which has no exported field, and encodes itself only for others", t)
 			}
 			if byPointer >= 0 && byValue == byPointer {
 				return
 			}
 		}
+		if slices.Contains(e.Lost, t.Kind()) {
+			lost("must not hold %v, which is not encoded", t)
+		}
 		switch t.Kind() {
-		case reflect.Complex64, reflect.Complex128, reflect.Uintptr, reflect.Func, reflect.Chan, reflect.UnsafePointer:
-			of = append(of, t.String())
 		case reflect.Array:
 			walk(t.Elem(), at)
 		case reflect.Pointer, reflect.Slice:
 			walk(t.Elem(), always)
 		case reflect.Map:
-			if reflect.PointerTo(t.Key()).NumMethod() > 0 {
+			if e.oddKey(t.Key()) {
 				of = append(of, t.Key().String())
 			}
 			walk(t.Elem(), never)
 		case reflect.Struct:
 			for i := range t.NumField() {
-				if f := t.Field(i); e.holds(f) {
-					of = append(of, e.oddField(f)...)
-					walk(f.Type, at)
+				f := t.Field(i)
+				if !e.holds(f) {
+					continue
 				}
+				if f.Anonymous && f.Tag == "" && e.native(f.Type) {
+					lost("must give %v a name, or a tag with one: of an embedded struct the fields are encoded", f.Type)
+				}
+				of = append(of, e.oddField(f)...)
+				walk(f.Type, at)
 			}
 		}
 	}
@@ -233,10 +220,21 @@ func (e *Encoding) doubtOf(t reflect.Type) doubt {
 	return found
 }
 
+func (e *Encoding) native(t reflect.Type) bool { return e.Native != nil && e.Native(t) }
+
+// oddKey reports whether a key may be read as another than it was written as.
+func (e *Encoding) oddKey(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Interface, reflect.Struct, reflect.Array:
+		return true
+	}
+	return slices.ContainsFunc(e.Keys, func(name string) bool { return has(reflect.PointerTo(t), name) })
+}
+
 // oddField returns the type of a field that no decoder sets, or that is quoted and may not be read so by its methods.
 func (e *Encoding) oddField(f reflect.StructField) []string {
 	t := f.Type
-	for t.Kind() == reflect.Pointer {
+	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	_, encoded, decoded := e.first(t)
@@ -251,18 +249,34 @@ func isOpaque(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && t.NumField() > 0 && !slices.ContainsFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.IsExported() })
 }
 
+// hides reports whether t is a struct with fields that are not exported.
+func hides(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && slices.ContainsFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return !f.IsExported() && !f.Anonymous })
+}
+
+// isText reports whether a t has a form that some encoder takes.
+func isText(t reflect.Type) bool {
+	p := reflect.PointerTo(t)
+	return has(p, "MarshalText") || has(p, "MarshalJSON") || has(p, "MarshalBinary")
+}
+
+func has(t reflect.Type, method string) bool {
+	_, ok := t.MethodByName(method)
+	return ok
+}
+
 // first returns which of the pairs encode a t without and with its address, and decode it; -1: none.
 func (e *Encoding) first(t reflect.Type) (byValue, byPointer, decoded int) {
 	byValue, byPointer, decoded = -1, -1, -1
 	p := reflect.PointerTo(t)
 	for i, m := range slices.Backward(e.Pairs) {
-		if _, ok := t.MethodByName(m.Encode); ok {
+		if has(t, m.Encode) {
 			byValue = i
 		}
-		if _, ok := p.MethodByName(m.Encode); ok {
+		if has(p, m.Encode) {
 			byPointer = i
 		}
-		if _, ok := p.MethodByName(m.Decode); ok {
+		if has(p, m.Decode) {
 			decoded = i
 		}
 	}

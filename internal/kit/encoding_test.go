@@ -147,7 +147,7 @@ func TestJSONKeepsWhatIsKeptByValue(t *testing.T) {
 		"the option string":                              quoted{7},
 		"a map of fields that another field covers":      map[string]covered{"a": {At: 1}},
 	} {
-		if err := (JSON{}).Check(reflect.TypeOf(v)); err != nil {
+		if err := ofJSON.Check(reflect.TypeOf(v)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		b, err := JSON{}.Encode(v)
@@ -174,7 +174,7 @@ func TestJSONOfWhatHasNoEmptyValue(t *testing.T) {
 // An interface is given as it is: it has no pointer's methods.
 func TestJSONOfInterface(t *testing.T) {
 	v := struct{ S shape }{square{2}}
-	if got, err := ForJSON(v); err != nil || got != any(v) {
+	if got, err := (JSON{}).Given(v); err != nil || got != any(v) {
 		t.Errorf("given as a %T, %v", got, err)
 	}
 }

@@ -10,11 +10,20 @@ import (
 )
 
 // JSON is the [driver.Codec] of encoding/json.
-type JSON struct{}
+type JSON struct{ loose bool }
+
+// JSONOf returns the codec for a T. The error is of a T of which encoding/json never keeps a part: see [Encoding.Check].
+func JSONOf[T any]() (JSON, error) {
+	t := reflect.TypeFor[T]()
+	return JSON{t.Kind() == reflect.Interface}, ofJSON.Check(t)
+}
+
+// Given returns what encoding/json is given for v. See [Encoding.Given].
+func (c JSON) Given(v any) (any, error) { return ofJSON.Given(v, c.loose) }
 
 // Encode implements driver.Codec.
-func (JSON) Encode(v any) ([]byte, error) {
-	given, err := ForJSON(v)
+func (c JSON) Encode(v any) ([]byte, error) {
+	given, err := c.Given(v)
 	if err != nil {
 		return nil, err
 	}
@@ -23,9 +32,6 @@ func (JSON) Encode(v any) ([]byte, error) {
 
 // Decode implements driver.Codec.
 func (JSON) Decode(b []byte, into any) error { return json.Unmarshal(b, into) }
-
-// Check refuses a type of which encoding/json keeps nothing of a part. See [Encoding.Check].
-func (JSON) Check(t reflect.Type) error { return ofJSON.Check(t) }
 
 // NotEncoded returns the error of a write whose value the codec refused with err: an *InvalidError says all itself.
 func NotEncoded(v, codec any, err error) error {
@@ -39,12 +45,10 @@ func NotEncoded(v, codec any, err error) error {
 	return &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: "must be one that " + name + " encodes", Err: err}
 }
 
-// ForJSON returns what encoding/json is given for v. See [Encoding.Given].
-func ForJSON(v any) (any, error) { return ofJSON.Given(v) }
-
 var ofJSON = &Encoding{
 	Omits:  func(tag reflect.StructTag) bool { return tag.Get("json") == "-" },
 	Pairs:  []Methods{{"MarshalJSON", "UnmarshalJSON"}, {"MarshalText", "UnmarshalText"}},
+	Keys:   []string{"MarshalText", "UnmarshalText"},
 	Encode: func(v any) (any, error) { return json.Marshal(v) },
 	Decode: func(encoded, into any) error { return json.Unmarshal(encoded.([]byte), into) },
 }

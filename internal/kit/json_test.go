@@ -198,7 +198,7 @@ func TestJSONRefuses(t *testing.T) {
 			M map[string]profile
 		}{M: map[string]profile{"a": {"n"}}}, named: "kit.profile"},
 	} {
-		err := JSON{}.Check(reflect.TypeOf(c.v))
+		err := ofJSON.Check(reflect.TypeOf(c.v))
 		b, bad := JSON{}.Encode(c.v)
 		if err == nil {
 			err = bad

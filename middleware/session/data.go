@@ -23,7 +23,7 @@ func checkData[T any]() error {
 	if err != nil {
 		return &slidingttl.InvalidError{Field: "T", Value: t.String(), Rule: "must encode and decode as JSON", Err: err}
 	}
-	if err := (kit.JSON{}).Check(t); err != nil {
+	if _, err := kit.JSONOf[T](); err != nil {
 		return err
 	}
 	if t.Kind() == reflect.Pointer {
