@@ -35,9 +35,10 @@ import (
 //   - Who moves a life to the value's item, with another generation or none, sets such a doubt too, marked.
 //     A touch or overwrite that finds it does the same: one of the two writes of the value fails. Who set
 //     the mark takes it back, with the new generation's life in its place, unless it has been set again
-//     meanwhile: a doubt set over it has it as well. Else it goes when its time has passed.
+//     meanwhile: a doubt set over it has it as well. Else it goes when its time has passed. A mark that was
+//     set over a doubt becomes a doubt when it is taken back: there may be a deletion under it.
 //   - Who begins a new life over a dead record first ends the old one's life item, for good. One that is
-//     marked it marks again instead: the record may live on in the value's item.
+//     marked it marks again instead, for the record may live on in the value's item, and takes that back.
 //   - An overwrite first announces its expiry and version in the life item, then writes the value. In
 //     between the life item names a version that does not exist, and touches read the value's item. The
 //     expiry counts at once. One with an earlier expiry moves the life to the value's item instead: if it

@@ -327,9 +327,10 @@ func (d *core) undoubt(ctx context.Context, f *attempts, k primaryKey, m doubtMa
 
 // settle takes the mark m back after the value's item has got another generation, by version, and gives
 // the life item its life. Until then touches write the value's item. It does nothing if another process has
-// set a doubt meanwhile.
+// set a doubt meanwhile. Over another doubt it leaves one without a mark: what else was about to move the life
+// is refused by the value's item now, but a deletion may still be under way.
 func (d *core) settle(ctx context.Context, k primaryKey, m doubtMark, life driver.Life, version driver.Version) {
-	if m.before || !d.writesApart(life) {
+	if !d.writesApart(life) {
 		return
 	}
 	held := d.holdUntil(life)
@@ -344,7 +345,13 @@ func (d *core) settle(ctx context.Context, k primaryKey, m doubtMark, life drive
 	if m.over.CreatedAt != life.CreatedAt { // it has the life before
 		set = append(set, m.over.succeeds(&c, &stored{})...)
 	}
-	_, _ = d.updateLife(ctx, &attempts{Attempts: kit.Attempts{Named: true}}, k, c, updateOf(set, []string{"#d"}))
+	var remove []string
+	if m.before {
+		set = append(set, "#d = "+c.set(":left", number(strconv.FormatUint(m.id&^1, 10))))
+	} else {
+		remove = []string{"#d"}
+	}
+	_, _ = d.updateLife(ctx, &attempts{Attempts: kit.Attempts{Named: true}}, k, c, updateOf(set, remove))
 }
 
 // doubtAny sets a doubt in the life item, whatever the record is. Of a life item that cannot be read
@@ -382,18 +389,18 @@ func (d *core) doubtAny(ctx context.Context, f *attempts, k primaryKey) error {
 // end ends the life of s, a dead record over which a new life is about to begin. Where a life may be about
 // to move to the value's item it sets a mark too, which it returns, and ends nothing. It reports false if the life item
 // is not the one of s any more.
-func (d *core) end(ctx context.Context, k primaryKey, s *stored) (mark uint64, ended bool, err error) {
+func (d *core) end(ctx context.Context, k primaryKey, s *stored) (m doubtMark, ended bool, err error) {
 	l := &s.life
 	if s.ended() {
-		return 0, true, nil
+		return m, true, nil
 	}
 	c := l.exactly(&d.opts)
 	f := attempts{Attempts: kit.Attempts{Named: true}}
 	var set, remove []string
 	if d.moving(l) {
-		mark = d.newDoubt() | 1
+		m = doubtMark{id: d.newDoubt() | 1, before: true, over: *l}
 		set = []string{
-			"#d = " + c.set(":d", number(strconv.FormatUint(mark, 10))),
+			"#d = " + c.set(":d", number(strconv.FormatUint(m.id, 10))),
 			"#e = " + c.set(":e", seconds(max(l.ttl, d.markTTL(s.Life)))),
 		}
 	} else {
@@ -407,14 +414,14 @@ func (d *core) end(ctx context.Context, k primaryKey, s *stored) (mark uint64, e
 	}
 	found, err := d.updateLife(ctx, &f, k, c, updateOf(set, remove))
 	if err == nil {
-		return mark, true, nil
+		return m, true, nil
 	}
 	var refusal *types.ConditionalCheckFailedException
 	if !errors.As(err, &refusal) {
-		return 0, false, err
+		return m, false, err
 	}
 	is, err := d.readLife(found)
-	return mark, err == nil && (is.of(s) && is.ended || mark != 0 && is.doubt == mark), err
+	return m, err == nil && (is.of(s) && is.ended || m.id != 0 && is.doubt == m.id), err
 }
 
 // replaceApart is Replace of a record whose life stands apart.

@@ -16,6 +16,7 @@ func init() {
 		{"night: lives in the value, too", settings{calls: 1, ticks: 1, faults: 1, hold: 3, mixed: true, menu: append(all(), shorten)}, ""},
 		{"night: overwrites that shorten, a tick", settings{calls: 2, ticks: 1, hold: 3, menus: [3][]kind{{shorten, get}, {touch, update, shorten}}}, "live, touched"},
 		{"night: overwrites that shorten, a fault", settings{calls: 2, faults: 1, refuses: true, hold: 3, menus: [3][]kind{{shorten, get}, {touch, update, shorten}}}, "live, touched"},
+		{"night: an insert after an overwrite that is cut off", settings{calls: 2, ticks: 1, skew: 1, faults: 1, hold: 3, menus: [3][]kind{{shorten, touch}, {insert}}}, "live, touched"},
 		{"night: a longer hold", settings{calls: 5, ticks: 4, hold: 4, longer: 9, lifeLasts: 1, menus: [3][]kind{nil, {update, keep, get}}}, "live, touched"},
 	}
 }

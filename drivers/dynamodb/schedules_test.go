@@ -82,9 +82,10 @@ const (
 	foreign    // another program writes the value, with a version of its own
 	bare       // another program writes the value, and removes the version
 	insertLong // to a later expiry than accesses promise
+	reborn     // an overwrite that gives what this process remembers another created_at
 )
 
-var kindNames = [...]string{"Get", "StaleGet", "GetTouch", "Insert", "Upsert", "UpsertKnown", "Update", "Shorten", "Touch", "Lower", "Delete", "Remove", "Retire", "", "Foreign", "Bare", "InsertLong"}
+var kindNames = [...]string{"Get", "StaleGet", "GetTouch", "Insert", "Upsert", "UpsertKnown", "Update", "Shorten", "Touch", "Lower", "Delete", "Remove", "Retire", "", "Foreign", "Bare", "InsertLong", "Reborn"}
 
 const long = 6 // ticks that insertLong promises
 
@@ -308,6 +309,17 @@ func (x *explorer) run(items *[2]int, op call) ending {
 		s := x.replay(0, op, h)
 		if s.done {
 			return s.out
+		}
+		h = x.longer(h, x.land(items, s.next, op.now))
+	}
+}
+
+// cutOff executes a call up to its first write of the value.
+func (x *explorer) cutOff(items *[2]int, op call) {
+	for h := 0; ; {
+		s := x.replay(0, op, h)
+		if s.done || s.next.write != nil && !s.next.life {
+			return
 		}
 		h = x.longer(h, x.land(items, s.next, op.now))
 	}
@@ -542,6 +554,12 @@ func play(d *Driver[attrs], op call) ending {
 			return failureOf(err)
 		}
 		return wrote(driver.Meta{Life: life, Version: version}, idOf(e.Value))
+	case reborn:
+		version, err := d.Replace(ctx, toyKey, valueOf(op.id), op.m.meta, fresh, now)
+		if err != nil {
+			return failureOf(err)
+		}
+		return wrote(driver.Meta{Life: fresh, Version: version}, op.m.val)
 	case touch:
 		out := touched(op.m)
 		if life := kept(op.m.meta.Life); life == op.m.meta.Life {
@@ -1153,6 +1171,12 @@ var starts = []start{
 	{"live for long", 1, func(x *explorer, items *[2]int) (abstract, known) {
 		return abstract{true, 1, 1, 1 + long, 1}, x.run(items, call{kind: insertLong, id: 1, now: 1, distinct: x.distinct}).m
 	}},
+	{"dying, marked", 2, func(x *explorer, items *[2]int) (abstract, known) { // by an overwrite that was cut off before it wrote the value
+		m := x.run(items, call{kind: touch, id: 2, now: 2, m: born(x, items, 1)}).m
+		m = x.run(items, call{kind: lower, id: 2, now: 2, m: m}).m
+		x.cutOff(items, call{kind: reborn, id: 3, now: 2, m: m})
+		return abstract{true, 1, 1, 3, 1}, m
+	}},
 	{"in the value", 1, func(x *explorer, items *[2]int) (abstract, known) {
 		x.drivers[0].opts.LifeInValue = true
 		defer func() {
@@ -1173,7 +1197,7 @@ func schedules(t testing.TB, s settings, from string, broken ...func(*explorer))
 		// A life that changes its table draws its generation anew, and so may one that two overwrites shorten,
 		// or a touch beside one. Another program's version has none.
 		s, menus := s, slices.Concat(s.menu, s.menus[0], s.menus[1], s.menus[2])
-		s.distinct = s.distinct || s.mixed || b.name == "in the value" || slices.ContainsFunc(menus, func(k kind) bool { return k == shorten || k == foreign || k == bare })
+		s.distinct = s.distinct || s.mixed || b.name == "in the value" || b.name == "dying, marked" || slices.ContainsFunc(menus, func(k kind) bool { return k == shorten || k == foreign || k == bare })
 		x := newExplorer(t, s)
 		for _, b := range broken {
 			b(x)
@@ -1235,6 +1259,8 @@ var gateParts = []part{
 	{"an insert over a shortened record that goes", settings{calls: 2, ticks: 1, faults: 1, hold: 3, menus: [3][]kind{{shorten, removeEntry}, {insert}}}, "live, touched"},
 	{"a shorter hold", settings{calls: 2, ticks: 5, hold: 8, longer: 1, lifeLasts: 1, menus: [3][]kind{{get}, {retire}}}, "live for long"},
 	{"another program's version of a dead record", settings{calls: 2, ticks: 2, hold: 3, menus: [3][]kind{{bare, get}, {insert, touch}}}, "dying, touched"},
+	{"an insert after an overwrite that was cut off, beside a clock that is behind", settings{calls: 2, ticks: 1, skew: 1, hold: 3, menus: [3][]kind{{touch, get}, {insert, touch}}}, "dying, marked"},
+	{"an insert after an overwrite that was cut off, beside a deletion", settings{calls: 3, skew: 1, hold: 3, menus: [3][]kind{{remove, get}, {insert, lower, touch}}}, "dying, marked"},
 	{"a read and an insert beside a life that moves", settings{calls: 1, ticks: 1, skew: -1, hold: 3, mixed: true, menus: [3][]kind{{insert}, {touch}, {get}}}, "dying, touched"},
 }
 

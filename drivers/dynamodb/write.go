@@ -61,7 +61,7 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 	}
 	var f attempts
 	for range maxSends {
-		err = d.insert(ctx, &f, k, put, version, now)
+		err = d.insert(ctx, &f, k, put, life, version, now)
 		if !errors.Is(err, driver.ErrNotFound) || f.Unsure() {
 			break // else the dead record has gone meanwhile
 		}
@@ -69,7 +69,7 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 	return versionUnless(err, version), err
 }
 
-func (d *core) insert(ctx context.Context, f *attempts, k primaryKey, put *dynamodb.PutItemInput, version driver.Version, now driver.Instant) error {
+func (d *core) insert(ctx context.Context, f *attempts, k primaryKey, put *dynamodb.PutItemInput, life driver.Life, version driver.Version, now driver.Instant) error {
 	put.ReturnValues = types.ReturnValueAllOld // to get the dead item it replaces; costs no units
 	return d.conditional(ctx, f, k, func(found *stored) error {
 		var c condition
@@ -83,7 +83,7 @@ func (d *core) insert(ctx context.Context, f *attempts, k primaryKey, put *dynam
 			}
 			c.text = "attribute_not_exists(#k) OR " + dead
 		case found.generation != 0:
-			mark, ended, err := d.end(ctx, k, found)
+			m, ended, err := d.end(ctx, k, found)
 			if err != nil {
 				return err
 			} else if !ended {
@@ -94,8 +94,8 @@ func (d *core) insert(ctx context.Context, f *attempts, k primaryKey, put *dynam
 			if err = d.sendPut(ctx, f, put, c); err != nil {
 				return err
 			}
-			if mark != 0 { // nothing of the life before moves any more
-				d.undoubt(ctx, &attempts{}, k, doubtMark{id: mark})
+			if m.id != 0 {
+				d.settle(ctx, k, m, life, version)
 			}
 			driver.Replaced(ctx, found.Meta)
 			return nil
