@@ -3,6 +3,7 @@ package cosmos
 import (
 	"context"
 	"errors"
+	"net/http"
 	"runtime/debug"
 	"strings"
 
@@ -43,14 +44,14 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	if len(items) == 0 {
 		return found, bad.Err()
 	}
-	res, err := read(ctx, d, nil, func(token *string) (azcosmos.ReadManyItemsResponse, error) {
+	res, err := read(ctx, d, nil, func(token *string) (azcosmos.ReadManyItemsResponse, *http.Response, error) {
 		res, err := d.client.ReadManyItems(ctx, items, &azcosmos.ReadManyItemsOptions{SessionToken: token})
 		if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 			// With concurrent queries azcosmos 1.5.0 (collectChunkResults) reports a cancelled
 			// query and not the one that failed. In sequence it reports the failure.
-			return d.client.ReadManyItems(ctx, items, &azcosmos.ReadManyItemsOptions{SessionToken: token, MaxConcurrency: to.Ptr[int32](1)})
+			res, err = d.client.ReadManyItems(ctx, items, &azcosmos.ReadManyItemsOptions{SessionToken: token, MaxConcurrency: to.Ptr[int32](1)})
 		}
-		return res, err
+		return res, nil, err // no answer of one that succeeds is handed on
 	})
 	if err != nil {
 		if err = failed(ctx, err); ctx.Err() != nil || errors.Is(err, driver.ErrRefused) {

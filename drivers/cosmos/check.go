@@ -158,8 +158,9 @@ var (
 
 // checkConsistency reads with Session consistency, which a weaker account refuses.
 func (d *Driver[T]) checkConsistency(ctx context.Context, c *check) error {
+	sent := d.sessions.now()
 	_, err := d.client.ReadItem(ctx, d.partitionKey(absent), absent.id, &azcosmos.ItemOptions{ConsistencyLevel: to.Ptr(azcosmos.ConsistencyLevelSession)})
-	d.learn(&d.stats.ReadUnits, nil, err)
+	d.learn(&d.stats.ReadUnits, nil, sent, err)
 	switch status(err) {
 	case http.StatusBadRequest:
 		c.wrong("account's consistency", "below Session", "must be at least Session: otherwise a read may miss this process's own touch")
@@ -202,8 +203,9 @@ func (d *Driver[T]) checkRights(ctx context.Context) error {
 			return err
 		}},
 	} {
+		sent := d.sessions.now()
 		err := call.send(&azcosmos.ItemOptions{IfMatchEtag: &never})
-		d.learn(&d.stats.ReadUnits, nil, err)
+		d.learn(&d.stats.ReadUnits, nil, sent, err)
 		switch {
 		case err == nil && call.refusal != nil:
 			errs = append(errs, fmt.Errorf("%s: the service accepted what it should refuse", call.name))

@@ -45,13 +45,14 @@ func (d *Driver[T]) carryOut(ctx context.Context, w *conditional, now driver.Ins
 				return "", w.Failed(ctx, err)
 			}
 			sends++
+			sent := d.sessions.now()
 			res, err := w.send(sending, match(w.etag))
 			if err == nil {
-				d.sessions.observe(res.RawResponse, &of)
+				d.sessions.observe(res.RawResponse, &of, sent)
 				d.stats.charged(w.sum, res.RequestCharge)
 				return string(res.ETag), w.Succeeded()
 			}
-			d.learn(w.sum, &of, err)
+			d.learn(w.sum, &of, sent, err)
 			switch status(err) {
 			case http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed:
 			default:

@@ -173,9 +173,9 @@ func backend(account *cosmostest.Account, container *azcosmos.ContainerClient, d
 			if err != nil {
 				panic(err)
 			}
-			if tokens := d.sessions.token(nil); tokens != nil { // some moments later
+			if _, tokens := d.sessions.token(nil); tokens != nil { // some moments later
 				for token := range strings.SplitSeq(*tokens, ",") {
-					again.sessions.observe(&http.Response{Header: http.Header{"X-Ms-Session-Token": {token}}}, nil)
+					again.sessions.observe(&http.Response{Header: http.Header{"X-Ms-Session-Token": {token}}}, nil, again.sessions.now())
 				}
 			}
 			return again
@@ -239,7 +239,7 @@ func plant(ctx context.Context, account *cosmostest.Account, container *azcosmos
 		if err != nil {
 			return fmt.Errorf("planting: %w", err)
 		}
-		d.sessions.observe(res.RawResponse, nil) // the cases want to see it at once
+		d.sessions.observe(res.RawResponse, nil, d.sessions.now()) // the cases want to see it at once
 		if account.Now().Truncate(time.Second).Equal(now) {
 			return nil // else _ts may be of the next second
 		}

@@ -88,6 +88,6 @@ func loadHostile(ctx context.Context, container *azcosmos.ContainerClient, d *Dr
 	} else if err != nil {
 		return err
 	}
-	d.sessions.observe(res.RawResponse, nil) // the cases want to see it at once
+	d.sessions.observe(res.RawResponse, nil, d.sessions.now()) // the cases want to see it at once
 	return nil
 }

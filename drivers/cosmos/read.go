@@ -55,9 +55,10 @@ func (d *Driver[T]) latest(ctx context.Context, key string) ([]byte, error) {
 func (d *Driver[T]) catchUp(ctx context.Context, k identity) error {
 	var patch azcosmos.PatchOperations
 	patch.AppendSet("/"+ttlName, -1)
+	sent := d.sessions.now()
 	_, err := d.client.PatchItem(ctx, d.partitionKey(k), k.id, patch, &azcosmos.ItemOptions{IfMatchEtag: &never})
 	of := d.hashOf(k)
-	d.learn(&d.stats.ReadUnits, &of, err)
+	d.learn(&d.stats.ReadUnits, &of, sent, err)
 	switch status(err) {
 	case http.StatusPreconditionFailed:
 		return nil
@@ -73,8 +74,9 @@ func (d *Driver[T]) catchUp(ctx context.Context, k identity) error {
 // fetch reads an item.
 func (d *Driver[T]) fetch(ctx context.Context, k identity) ([]byte, error) {
 	of := d.hashOf(k)
-	res, err := read(ctx, d, &of, func(token *string) (azcosmos.ItemResponse, error) {
-		return d.client.ReadItem(ctx, d.partitionKey(k), k.id, &azcosmos.ItemOptions{SessionToken: token})
+	res, err := read(ctx, d, &of, func(token *string) (azcosmos.ItemResponse, *http.Response, error) {
+		res, err := d.client.ReadItem(ctx, d.partitionKey(k), k.id, &azcosmos.ItemOptions{SessionToken: token})
+		return res, res.RawResponse, err
 	})
 	if err != nil {
 		if status(err) == http.StatusNotFound {
@@ -82,8 +84,7 @@ func (d *Driver[T]) fetch(ctx context.Context, k identity) ([]byte, error) {
 		}
 		return nil, failed(ctx, err)
 	}
-	d.sessions.observe(res.RawResponse, &of)
-	if d.sessions.container.Load() == nil { // the answer does not name it, as of a proxy
+	if d.sessions.unknown() { // the answer does not name it, as of a proxy
 		d.sessions.of(gjson.GetBytes(res.Value, "_rid").Str)
 	}
 	d.stats.charged(&d.stats.ReadUnits, res.RequestCharge)

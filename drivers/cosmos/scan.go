@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -67,14 +68,14 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	if at.Continuation != "" {
 		o.ContinuationToken = &at.Continuation
 	}
-	res, err := read(ctx, d, nil, func(token *string) (azcosmos.QueryItemsResponse, error) {
+	res, err := read(ctx, d, nil, func(token *string) (azcosmos.QueryItemsResponse, *http.Response, error) {
 		o.SessionToken = token
-		return d.client.NewQueryItemsPager(query, azcosmos.NewPartitionKey(), o).NextPage(ctx)
+		res, err := d.client.NewQueryItemsPager(query, azcosmos.NewPartitionKey(), o).NextPage(ctx)
+		return res, res.RawResponse, err
 	})
 	if err != nil {
 		return driver.Page{}, failed(ctx, err)
 	}
-	d.sessions.observe(res.RawResponse, nil)
 	d.stats.charged(&d.stats.ReadUnits, res.RequestCharge)
 	page := driver.Page{Cost: float64(res.RequestCharge), Records: make([]driver.Scanned, 0, len(res.Items))}
 	for _, body := range res.Items {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -21,65 +20,131 @@ const (
 	containerHeader = "x-ms-content-path" // the container's _rid
 )
 
-// sessions keeps the latest session token of each physical partition.
+// sessions keeps the latest session token of each physical partition, by the container that they are of: one
+// that is created anew counts anew.
 type sessions struct {
-	container atomic.Pointer[string] // the container of the tokens; nil: unknown
-	named     atomic.Pointer[string] // what the last answer called it; nil: none has
+	mu      sync.Mutex // guards the rest
+	current *container // nil: no request has been made
+	others  map[string]*container
+}
 
-	mu     sync.Mutex         // guards the rest
+// container has the tokens of one container.
+type container struct {
+	id     string             // of containerOf; empty: unknown
+	named  string             // what the last answer called it
 	tokens map[string]*string // "id:token" by the id of the partition key range
 	joined *string            // all tokens, in a request's form; nil: to be joined
 	ranges ranges
 }
 
-// token returns the token for a read of keys with that hash: of their partition, or of all while that
-// is not known. Nil, for a read of several partitions: of all.
-func (s *sessions) token(of *hash) *string {
+// mostOthers limits how many containers are remembered that are not the current one.
+const mostOthers = 16
+
+// now returns the container that answered last, for a request that is about to be sent.
+func (s *sessions) now() *container {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.locked()
+}
+
+func (s *sessions) locked() *container {
+	if s.current == nil {
+		s.current = &container{}
+	}
+	return s.current
+}
+
+// token returns the token for a read of keys with that hash: of their partition, or of all while that
+// is not known. Nil, for a read of several partitions: of all. It also returns the token's container.
+func (s *sessions) token(of *hash) (*container, *string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.locked()
 	if of != nil {
-		if i, found := s.ranges.search(*of); found {
-			return s.tokens[s.ranges.known[i].part]
+		if i, found := c.ranges.search(*of); found {
+			return c, c.tokens[c.ranges.known[i].part]
 		}
 	}
-	if s.joined == nil && len(s.tokens) > 0 {
+	if c.joined == nil && len(c.tokens) > 0 {
 		var all []string
-		for _, token := range s.tokens {
+		for _, token := range c.tokens {
 			all = append(all, *token)
 		}
 		joined := strings.Join(all, ",")
-		s.joined = &joined
+		c.joined = &joined
 	}
-	return s.joined
+	return c, c.joined
 }
 
 // hashesOtherwise says that keys' hashes tell nothing of where their partitions lie.
 func (s *sessions) hashesOtherwise() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ranges = ranges{unusable: true}
+	s.locked().ranges = ranges{unusable: true}
 }
+
+// unknown reports whether no answer has named the tokens' container.
+func (s *sessions) unknown() bool { return s.now().id == "" }
 
 // of sets the tokens' container, if unknown, from its _rid.
 func (s *sessions) of(rid string) {
-	if rid != "" && s.container.Load() == nil {
-		c := containerOf(rid)
-		s.container.CompareAndSwap(nil, &c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.locked(); c.id == "" && rid != "" {
+		s.find(rid, c)
 	}
 }
 
-// movedTo forgets the tokens if they are of another container, because this one refuses reads with
-// them. It reports whether it did. While the tokens' container is unknown it takes this one for it.
-func (s *sessions) movedTo(rid string) bool {
-	c := containerOf(rid)
-	if known := s.container.Swap(&c); known == nil || *known == c {
-		return false
-	}
+// answered takes rid for the container that has answered a request, which was sent when the current one was
+// sent. It reports whether that is another.
+func (s *sessions) answered(rid string, sent *container) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	had := len(s.tokens) > 0
-	s.tokens, s.joined, s.ranges = nil, nil, ranges{}
-	return had
+	c := s.find(rid, sent)
+	return sent.id != "" && c.id != sent.id
+}
+
+// find returns the container of that _rid, which has answered a request that was sent when the current one
+// was sent. It becomes the current one, unless another has meanwhile: an answer that comes late may be of one
+// that was deleted before that was created.
+func (s *sessions) find(rid string, sent *container) *container {
+	is := s.locked()
+	if rid == is.named {
+		return is
+	}
+	id := containerOf(rid)
+	switch {
+	case len(id) < 8:
+		return is
+	case id == is.id:
+		is.named = rid
+		return is
+	case is.id == "": // the tokens are taken for its own
+		named := *is
+		named.id, named.named = id, rid
+		s.current = &named
+		return s.current
+	}
+	c := s.others[id]
+	if c == nil {
+		c = &container{id: id, named: rid}
+	}
+	delete(s.others, id)
+	other := c
+	if sent == is {
+		s.current, other = c, is
+	}
+	for old := range s.others {
+		if len(s.others) < mostOthers {
+			break
+		}
+		delete(s.others, old)
+	}
+	if s.others == nil {
+		s.others = make(map[string]*container)
+	}
+	s.others[other.id] = other
+	return c
 }
 
 // containerOf returns the container's part of a _rid: 8 bytes, in base64 with - for /. An item's
@@ -89,73 +154,80 @@ func containerOf(rid string) string {
 	return string(b[:min(len(b), 8)])
 }
 
-// observe takes the session token from an answer about keys with that hash; nil: of several partitions.
-func (s *sessions) observe(answer *http.Response, of *hash) {
+// observe takes the session token from an answer about keys with that hash; nil: of several partitions. The
+// request was sent when the current container was sent. It reports whether another container has answered.
+func (s *sessions) observe(answer *http.Response, of *hash, sent *container) (another bool) {
 	if answer == nil {
-		return
+		return false
 	}
 	whole := answer.Header.Get(sessionHeader)
 	part, token, ok := strings.Cut(whole, ":")
 	if !ok {
-		return
-	}
-	if rid := answer.Header.Get(containerHeader); rid != "" {
-		if named := s.named.Load(); named == nil || *named != rid {
-			if len(containerOf(rid)) == 8 {
-				s.movedTo(rid) // the tokens of a container that was deleted would be later than its own
-			}
-			s.named.Store(&rid)
-		}
+		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	c := s.locked()
+	if rid := answer.Header.Get(containerHeader); rid != "" {
+		c = s.find(rid, sent)
+		another = sent.id != "" && c.id != sent.id
+	}
 	if of != nil {
-		s.ranges.learn(*of, part)
+		c.ranges.learn(*of, part)
 	}
-	if known := s.tokens[part]; known != nil && (*known == whole || !newer(token, (*known)[len(part)+1:])) {
-		return
+	if known := c.tokens[part]; known != nil && (*known == whole || !newer(token, (*known)[len(part)+1:])) {
+		return another
 	}
-	if s.tokens == nil {
-		s.tokens = make(map[string]*string)
+	if c.tokens == nil {
+		c.tokens = make(map[string]*string)
 	}
 	kept := whole // whole itself would always be allocated
-	s.tokens[part], s.joined = &kept, nil
+	c.tokens[part], c.joined = &kept, nil
+	return another
 }
 
-// learn takes the session token and the cost from an error's answer.
-func (d *Driver[T]) learn(sum *float64, of *hash, err error) {
-	if err == nil {
-		return
-	}
+// learn takes the session token and the cost from an error's answer, as observe.
+func (d *Driver[T]) learn(sum *float64, of *hash, sent *container, err error) (another bool) {
 	var answer *azcore.ResponseError
-	if errors.As(err, &answer) && answer.RawResponse != nil {
-		d.sessions.observe(answer.RawResponse, of)
-		units, _ := strconv.ParseFloat(answer.RawResponse.Header.Get("x-ms-request-charge"), 32)
-		d.stats.charged(sum, float32(units))
+	if err == nil || !errors.As(err, &answer) || answer.RawResponse == nil {
+		return false
 	}
+	another = d.sessions.observe(answer.RawResponse, of, sent)
+	units, _ := strconv.ParseFloat(answer.RawResponse.Header.Get("x-ms-request-charge"), 32)
+	d.stats.charged(sum, float32(units))
+	return another
 }
 
 // read makes a read with the session's token, of keys with that hash or of several partitions. If no replica has reached the token (404, 1002), it
 // waits and retries; azcosmos has asked the write region before that. It also waits for a split
 // (410), for which azcosmos only retries four times at once. If all retries fail, it checks whether
-// the container was recreated.
-func read[T, R any](ctx context.Context, d *Driver[T], of *hash, ask func(token *string) (R, error)) (R, error) {
+// the container was recreated. A container that is not the token's is asked again, with a token of its own.
+func read[T, R any](ctx context.Context, d *Driver[T], of *hash, ask func(token *string) (R, *http.Response, error)) (R, error) {
+	again := 0
 	for pause := 20 * time.Millisecond; ; pause *= 2 {
-		res, err := ask(d.sessions.token(of))
-		d.learn(&d.stats.ReadUnits, of, err)
-		if !passing(err) {
-			return res, err
+		sent, token := d.sessions.token(of)
+		res, answer, err := ask(token)
+		another := d.sessions.observe(answer, of, sent)
+		if err != nil {
+			another = d.learn(&d.stats.ReadUnits, of, sent, err)
 		}
-		if pause > 100*time.Millisecond {
-			if c, cerr := d.client.Read(ctx, nil); cerr == nil && d.sessions.movedTo(c.ContainerProperties.ResourceID) {
-				res, err = ask(nil)
-				d.learn(&d.stats.ReadUnits, of, err)
+		if !another {
+			if !passing(err) {
+				return res, err
 			}
+			if pause <= 100*time.Millisecond {
+				if driver.Sleep(ctx, pause) != nil {
+					return res, err
+				}
+				continue
+			}
+			c, cerr := d.client.Read(ctx, nil)
+			another = cerr == nil && d.sessions.answered(c.ContainerProperties.ResourceID, sent)
+		}
+		if again++; !another || again == maxSends {
 			return res, err
 		}
-		if driver.Sleep(ctx, pause) != nil {
-			return res, err
-		}
+		pause = 10 * time.Millisecond
 	}
 }
 

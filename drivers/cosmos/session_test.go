@@ -1,10 +1,16 @@
 package cosmos
 
 import (
+	"context"
+	"encoding/base64"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -152,11 +158,12 @@ func TestSessionBeforeFirstRead(t *testing.T) {
 // A container that no answer has named is not another one.
 func TestSessionOfUnknownContainer(t *testing.T) {
 	var s sessions
-	s.observe(&http.Response{Header: http.Header{"X-Ms-Session-Token": {"0:-1#7"}}}, nil)
-	if s.movedTo("AQAAAAAAAAA=") || s.token(nil) == nil {
+	s.observe(&http.Response{Header: http.Header{"X-Ms-Session-Token": {"0:-1#7"}}}, nil, s.now())
+	has := func() bool { _, token := s.token(nil); return token != nil }
+	if s.answered("AQAAAAAAAAA=", s.now()) || !has() {
 		t.Error("the first name of the container has dropped its tokens")
 	}
-	if !s.movedTo("AgAAAAAAAAA=") || s.token(nil) != nil {
+	if !s.answered("AgAAAAAAAAA=", s.now()) || has() {
 		t.Error("another container has kept the tokens")
 	}
 }
@@ -190,8 +197,9 @@ func TestNewerTokens(t *testing.T) {
 		{"1", "3#1#0=1", "0:-1#12,1:3#1#0=1"},
 		{"1", "2#99#0=1", "0:-1#12,1:3#1#0=1"},
 	} {
-		s.observe(&http.Response{Header: http.Header{"X-Ms-Session-Token": {step.part + ":" + step.token}}}, nil)
-		tokens := strings.Split(*s.token(nil), ",")
+		s.observe(&http.Response{Header: http.Header{"X-Ms-Session-Token": {step.part + ":" + step.token}}}, nil, s.now())
+		_, all := s.token(nil)
+		tokens := strings.Split(*all, ",")
 		slices.Sort(tokens)
 		if got := strings.Join(tokens, ","); got != step.want {
 			t.Errorf("after %s:%s the token is %v, want %s", step.part, step.token, got, step.want)
@@ -244,6 +252,171 @@ func TestRecreatedOwnWrites(t *testing.T) {
 		if new, err := read(f); err != nil || !new {
 			t.Errorf("%s after an insert in the new container: %v, %v; want the insert", name, new, err)
 		}
+	}
+}
+
+// slowly is a Context whose requests get their answers when release allows.
+type slowly struct{}
+
+// Over any history of a process's writes and reads, answers that come late, and containers that are deleted and
+// created anew, a process reads its own writes. Answers come late by some steps of the process's other calls.
+func TestSessionHistories(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 7))
+			var mu sync.Mutex
+			held := make(map[chan struct{}]int) // answers, and the steps until they come
+			arrived := make(chan struct{}, 100)
+			f := open[session](t, nil, func(o *azcosmos.ClientOptions) {
+				client := *o.Transport.(*http.Client)
+				below := client.Transport
+				client.Transport = roundTripper(func(req *http.Request) (*http.Response, error) {
+					res, err := below.RoundTrip(req)
+					if steps, slow := req.Context().Value(slowly{}).(int); slow {
+						come := make(chan struct{})
+						mu.Lock()
+						held[come] = steps
+						mu.Unlock()
+						arrived <- struct{}{}
+						<-come
+					}
+					return res, err
+				})
+				o.Transport = &client
+			})
+			var calls sync.WaitGroup
+			pass := func(all bool) { // a step
+				mu.Lock()
+				defer mu.Unlock()
+				for come := range held {
+					if held[come]--; held[come] < 0 || all {
+						close(come)
+						delete(held, come)
+					}
+				}
+			}
+			stored := map[string]string{}
+			known := map[string]bool{}
+			write := func(key string) {
+				if err := f.Delete(t.Context(), key); err != nil {
+					t.Fatal(err)
+				}
+				stored[key] = fmt.Sprint(random.Uint64())
+				f.mustInsert(t, key, session{User: stored[key]}, lasting(time.Hour), base)
+			}
+			f.account.SetLag(true)
+			var history []string
+			for range 150 {
+				key := string(rune('a' + random.IntN(3)))
+				what := random.IntN(10)
+				history = append(history, fmt.Sprint(what, key))
+				switch what {
+				case 0:
+					for range random.IntN(5) {
+						write(key)
+					}
+				case 1:
+					if random.IntN(3) == 0 {
+						f.createAnew(t)
+						clear(stored)
+					}
+				case 2:
+					if err := f.Delete(t.Context(), key); err != nil {
+						t.Fatal(err)
+					}
+					delete(stored, key)
+				case 3, 4: // a read or a write whose answer comes late
+					ctx := context.WithValue(t.Context(), slowly{}, random.IntN(30))
+					name := fmt.Sprint("late", len(known))
+					known[name] = true
+					calls.Go(func() {
+						if what == 3 {
+							_, _ = f.Get(ctx, key)
+						} else {
+							_, _ = f.Insert(ctx, name, session{User: name}, lasting(time.Hour), base)
+						}
+					})
+					<-arrived
+				case 5, 6:
+					write(key)
+				default:
+					var user string
+					var err error
+					if what == 7 {
+						var found map[string]driver.Entry[session]
+						found, err = f.GetMulti(t.Context(), []string{key})
+						user = found[key].Value.User
+					} else {
+						var e driver.Entry[session]
+						if e, err = f.Get(t.Context(), key); errors.Is(err, driver.ErrNotFound) {
+							err = nil
+						}
+						user = e.Value.User
+					}
+					if err != nil || user != stored[key] {
+						t.Errorf("after %v the process reads %q, %v; it wrote %q", history, user, err, stored[key])
+					}
+				}
+				pass(false)
+			}
+			done := make(chan struct{})
+			go func() { calls.Wait(); close(done) }()
+			for {
+				select {
+				case <-done:
+					return
+				case <-arrived: // a call asks again
+				default:
+					pass(true)
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+}
+
+// An answer of the former container that comes after one of the new does not bring its tokens back.
+func TestSessionOfLateAnswer(t *testing.T) {
+	answer := func(rid, token string) *http.Response {
+		return &http.Response{Header: http.Header{"X-Ms-Content-Path": {rid}, "X-Ms-Session-Token": {token}}}
+	}
+	const former, between, latest = "AQAAAAAAAAA=", "AgAAAAAAAAA=", "AwAAAAAAAAA="
+	var s sessions
+	s.observe(answer(former, "0:-1#90"), nil, s.now())
+	sent := s.now()
+	s.observe(answer(latest, "0:-1#5"), nil, s.now())
+	for _, late := range []string{former, between} { // of which the process may have seen none
+		if !s.observe(answer(late, "0:-1#95"), nil, sent) && late != former {
+			t.Error("an answer of another container than the token's is not told")
+		}
+		if _, token := s.token(nil); token == nil || *token != "0:-1#5" {
+			t.Errorf("after a late answer the token is %v", token)
+		}
+	}
+	for i := range 100 {
+		s.observe(answer(base64.StdEncoding.EncodeToString([]byte{9, byte(i), 0, 0, 0, 0, 0, 0}), "0:-1#1"), nil, s.now())
+	}
+	if len(s.others) > mostOthers {
+		t.Errorf("%d former containers are remembered", len(s.others))
+	}
+}
+
+// Of reads that run together over a container created anew all are asked again.
+func TestRecreatedReadTogether(t *testing.T) {
+	for name, with := range map[string][]func(*azcosmos.ClientOptions){"named": nil, "unnamed": {unnamed}} {
+		f := open[session](t, nil, with...)
+		f.writeOften(t)
+		f.mustGet(t, "k")
+		f.createAnew(t)
+		var reads sync.WaitGroup
+		for range 20 {
+			reads.Go(func() {
+				if _, err := f.Get(t.Context(), "k"); !errors.Is(err, driver.ErrNotFound) {
+					t.Errorf("%s: %v, want ErrNotFound", name, err)
+				}
+			})
+		}
+		reads.Wait()
 	}
 }
 
