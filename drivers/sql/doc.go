@@ -55,6 +55,8 @@
 //
 // errors.As finds the database's errors; a text that quotes a key is left out. If the
 // answer of a write was lost, the error is driver.ErrAmbiguous, and the write is not sent
-// again. Nor does database/sql send it again: it repeats only after a driver's ErrBadConn,
-// which pgx and go-sql-driver/mysql return only for statements that were never sent.
+// again. ErrBadConn of database/sql/driver means that a statement was never sent, and is sent again, only
+// from the clients that are known to return it for nothing else: pgx v5 (stdlib), go-sql-driver/mysql and
+// modernc.org/sqlite. Another client's, such as lib/pq's or that of one which wraps these to trace them, is
+// driver.ErrAmbiguous.
 package sql

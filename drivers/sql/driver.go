@@ -3,7 +3,10 @@ package sql
 import (
 	"context"
 	stdsql "database/sql"
+	sqldriver "database/sql/driver"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -107,6 +110,7 @@ type table struct {
 	reads        client.Querier       // pool, with prepared statements if that is faster
 	turn         *turn                // serializes writers
 	slots        func() *client.Slots // of touches, as the pool was at the first
+	tellsUnsent  bool                 // driver.ErrBadConn of db means that a statement was never sent
 	dialect      dialect
 	schema, name string
 	sql          statements
@@ -127,7 +131,24 @@ func newTable(db *stdsql.DB, on client.Pool, d dialect, schema, name string, l l
 		t.reads, t.turn = &compiled{db: db}, &turn{db: db}
 	}
 	t.sql = t.statements()
+	t.tellsUnsent = slices.Contains(tellUnsent, packageOf(db.Driver()))
 	return t
+}
+
+// tellUnsent are the clients known to return driver.ErrBadConn only for what was never sent, as database/sql asks of them.
+// lib/pq returns it also where the answer of a statement was lost. Of a client that wraps another nothing is known.
+var tellUnsent = []string{"github.com/jackc/pgx/v5/stdlib", "github.com/go-sql-driver/mysql", "modernc.org/sqlite"}
+
+// packageOf is the path of the package that has a client's type.
+func packageOf(client sqldriver.Driver) string {
+	is := reflect.TypeOf(client)
+	for is != nil && is.Kind() == reflect.Pointer {
+		is = is.Elem()
+	}
+	if is == nil {
+		return ""
+	}
+	return is.PkgPath()
 }
 
 // firstRow runs a query, scans its first row, and reports whether there was one. An error of the

@@ -69,15 +69,18 @@ func (t *table) send(ctx context.Context, k rowKey, statement func(client.Runner
 			_ = driver.Sleep(ctx, min(time.Millisecond<<try, 50*time.Millisecond))
 		} else if t.dialect.verdict(err) == duplicate && t.sql.upserts && t.turn == nil && !again {
 			again = true // by another unique index of the key's own row, which others insert: PostgreSQL may look there first
-		} else if !t.dialect.verdict(err).again() && !errors.Is(err, sqldriver.ErrBadConn) {
+		} else if !t.dialect.verdict(err).again() && !t.unsent(err) {
 			break
 		}
 	}
-	if err == nil || errors.Is(err, sqldriver.ErrBadConn) { // never sent
+	if err == nil || t.unsent(err) {
 		return err
 	}
 	return t.lost(ctx, err, k)
 }
+
+// unsent reports whether err says that its statement was never sent.
+func (t *table) unsent(err error) bool { return t.tellsUnsent && errors.Is(err, sqldriver.ErrBadConn) }
 
 // conditional executes a write that lands on the live record was during when, or not at all. If it is
 // another time, the conflict is with was, and the clock has learned that time. same means that the
