@@ -222,7 +222,7 @@ func (t *table) checkKey(ctx context.Context, d *description) error {
 			var n int
 			err := t.db.QueryRowContext(ctx, t.dialect.bind(fmt.Sprintf(
 				"SELECT COUNT(*) FROM (SELECT %s AS probe FROM %s WHERE 1 = 0 UNION ALL SELECT ?) AS probes WHERE probe = ?", name, t.quoted())), pair.a, pair.b).Scan(&n)
-			if v := t.dialect.verdict(err); err != nil && (v == impossible || v == refused) {
+			if v := t.dialect.verdict(err); err != nil && (v == impossible || v == refused || v == objected) {
 				break // the column cannot hold this text
 			}
 			switch {

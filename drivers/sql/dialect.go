@@ -86,6 +86,7 @@ const (
 	duplicate                 // it was not: the row exists
 	impossible                // it was not: the values cannot be stored
 	barred                    // it was not: no permission, or no such object
+	objected                  // it was not: by what the row leads to, or by the table's state, as a trigger may find it
 	tooSlow                   // it was not: a limit on its time, or on its wait for a lock, has ended it
 	timedOut                  // it was not: it waited for a lock; a server's setting decides whether its transaction still stands
 )

@@ -42,7 +42,7 @@ func (t *table) failed(ctx context.Context, err error, keys ...rowKey) error {
 		}
 	}
 	switch v {
-	case impossible, duplicate:
+	case impossible, duplicate, objected:
 		return &driver.InvalidError{Field: "row", Value: "refused", Rule: "must be one that the table takes", Err: err}
 	case barred:
 		return fmt.Errorf("%w: %w", driver.ErrRefused, err)

@@ -114,16 +114,20 @@ func (mysql) verdict(err error) verdict {
 		return duplicate
 	case 1053, 1180, 1927, 3169, 1079: // shutdown, error during COMMIT, connection or session killed
 		return unknown
-	case 1048, 1264, 1265, 1292, 1364, 1366, 1406, 1451, 1452, 1644, 1906, 3105, 3140, 3819, 4025: // and a trigger's own error
+	case 1265, 1364, 1366, 1644, 1906, 3105, 3819: // and a trigger's own error
 		return impossible
-	case 1044, 1045, 1698, 3118, 4151, 1142, 1143, 1227, 1049, 1146, 1054:
-		return barred // wrong credentials, or a locked account; no right; no database, table or column
+	case 1044, 1045, 1698, 3118, 4151, 1142, 1143, 1227, 1370, 1049, 1146, 1054, 1305:
+		return barred // wrong credentials, or a locked account; no right; no database, table, column or function
 	}
 	// A trigger's own error, by a number of its own; a value too long, which has three numbers. What is refused before a
 	// connection stands may have no state.
-	own := server.SQLState[0] != 0 && !strings.Contains(mysqlClasses, string(server.SQLState[:2]))
-	if own || strings.Contains(server.Message, "max_allowed_packet") {
+	class := string(server.SQLState[:2])
+	own := server.SQLState[0] != 0 && !strings.Contains(mysqlClasses, class)
+	switch {
+	case own, class == "22", class == "23", strings.Contains(server.Message, "max_allowed_packet"):
 		return impossible
+	case string(server.SQLState[:]) == "21000": // a subquery with several rows, as of a trigger
+		return objected
 	}
 	return refused
 }

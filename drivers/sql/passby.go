@@ -6,7 +6,9 @@ import (
 	stdsql "database/sql"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -83,7 +85,7 @@ func (t *table) refusesRow(err error) bool {
 // mayRefuseRow reports whether err is about a row if others can be written.
 func (t *table) mayRefuseRow(err error) bool {
 	v := t.dialect.verdict(err)
-	return t.refusesRow(err) || err != nil && (v == refused || v == barred)
+	return t.refusesRow(err) || err != nil && (v == refused || v == barred || v == objected)
 }
 
 // outOfTime reports whether a limit on time, or on the wait for a lock, has ended a statement. A part of its rows may do
@@ -196,13 +198,18 @@ func (s *Sweeper) passBy(ctx context.Context, tx *stdsql.Tx, rows taken, whole e
 		return b, err
 	}
 	var passed []rowKey
-	for _, w := range s.writes(rows) {
+	for i, w := range s.writes(rows) {
 		refused, why, err := t.refused(ctx, tx, w)
 		if err != nil {
 			return b, err
 		}
 		if why != nil && !t.refusesRow(why) && len(refused) == len(w.keys) && !s.held.holds(refused) {
-			return b, why // none was written by this statement: it may be about the table
+			// None was written by this statement. It is about the table unless it writes other rows, or has just deleted as many.
+			if writes, err := s.writesOthers(ctx, tx, rows, i); err != nil {
+				return b, err
+			} else if !writes && !(w.deletes && s.deletes.Add(-int64(len(refused))) >= 0) {
+				return b, ofTable{why}
+			}
 		}
 		if passed = append(passed, refused...); why != nil {
 			b.refused = why
@@ -224,6 +231,75 @@ func (s *Sweeper) passBy(ctx context.Context, tx *stdsql.Tx, rows taken, whole e
 	}
 	b.skipped = len(passed) - known
 	return b, nil
+}
+
+// ofTable is a refusal of all rows that were tried.
+type ofTable struct{ error }
+
+func (o ofTable) Unwrap() error { return o.error }
+
+const (
+	triedNext  = 32 // how many due rows are tried that come after a batch of which none could be written
+	triedLater = 4  // and how many at each further place
+)
+
+// writesOthers reports whether the i-th of s.writes writes any due row but those of batch: one of the next, or one further
+// on, at random places that lie ever further apart. So rows that are refused keep the sweeper from no other
+// for long, however many they are. The caller undoes what is written.
+func (s *Sweeper) writesOthers(ctx context.Context, tx *stdsql.Tx, batch taken, i int) (bool, error) {
+	t := s.table
+	own := make(map[string]bool)
+	for _, k := range slices.Concat(batch.dead, batch.live, batch.skipped) {
+		own[k.name()] = true
+	}
+	for _, due := range []string{s.due(), s.parked()} {
+		for from, limit := 0, len(own)+triedNext; ; limit = triedLater {
+			query := fmt.Sprintf("SELECT %s FROM %s WHERE %s %s ORDER BY %[3]s LIMIT %[5]d OFFSET %[6]d", strings.Join(t.keyColumns(), ", "), t.quoted(), t.dialect.quote(t.sweep), due, limit, from)
+			var keys []rowKey
+			rows := 0
+			err := each(ctx, tx, query, nil, func(scan func(...any) error) error {
+				key := newScannedKey(len(t.key.Columns))
+				err := scan(key.dest()...)
+				if k := (rowKey{columns: key.args}); !own[k.name()] && len(keys) < triedNext {
+					keys = append(keys, k)
+				}
+				rows++
+				return err
+			})
+			if err != nil {
+				return false, err
+			}
+			if rows == 0 {
+				break
+			}
+			if writes, err := s.writesAny(ctx, tx, keys, i); err != nil || writes {
+				return writes, err
+			}
+			from = max(len(own)+triedNext, from)
+			from += rand.N(from)/2 + 1
+		}
+	}
+	return false, nil
+}
+
+// writesAny reports whether the i-th of s.writes writes any of the rows of keys. Those that others have locked are not tried.
+func (s *Sweeper) writesAny(ctx context.Context, tx *stdsql.Tx, keys []rowKey, i int) (bool, error) {
+	if len(keys) == 0 {
+		return false, nil
+	}
+	t := s.table
+	list, args := t.keyList(keys)
+	rows, err := s.read(ctx, tx, false, t.dialect.take(s.lives(false), t.ownColumns(), " FROM "+t.quoted()+" WHERE "+t.keyTuple()+" IN "+list), t.keyArgs(args))
+	if err != nil {
+		return false, err
+	}
+	w := s.writes(rows)[i]
+	for _, k := range w.keys {
+		if refused, _, err := t.refused(ctx, tx, rowsWrite{w.statement, []rowKey{k}, w.deletes}); err != nil || len(refused) == 0 {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // refused executes w in halves, and returns the rows that the database refuses or keeps, with a

@@ -141,6 +141,8 @@ func (postgres) verdict(err error) verdict {
 		return impossible
 	case strings.HasPrefix(state, "28"), state == "42501", state == "3D000", state == "3F000", state == "42P01", state == "42703":
 		return barred // wrong credentials; no right; no database, schema, table or column
+	case state == "21000", state == "42883", strings.HasPrefix(state, "55"), strings.HasPrefix(state, "0A") && !strings.Contains(err.Error(), "cached plan"):
+		return objected // a subquery with several rows; no function or operator for these types; not now; not supported, as a trigger says
 	}
 	return refused
 }

@@ -78,13 +78,14 @@ func atLeast0[N int | float64 | time.Duration](field string, n N) error {
 // table, in any number of processes: each takes rows that no other has; on SQLite they take turns.
 // Its methods are safe for concurrent use.
 type Sweeper struct {
-	table  *table
-	opts   SweepOptions
-	limit  *rate.Limiter
-	bytes  int // limit on a batch's values for Bury
-	held   heldRows
-	counts struct{ deleted, filed, skipped, failed atomic.Uint64 }
-	swept  atomic.Int64 // start of the last successful sweep, in milliseconds; zero: none
+	table   *table
+	opts    SweepOptions
+	limit   *rate.Limiter
+	bytes   int // limit on a batch's values for Bury
+	held    heldRows
+	deletes atomic.Int64 // rows of the table that this sweep has deleted, maxHeld at most, less those that it has put off for that
+	counts  struct{ deleted, filed, skipped, failed atomic.Uint64 }
+	swept   atomic.Int64 // start of the last successful sweep, in milliseconds; zero: none
 }
 
 // Sweeper returns a sweeper of the table. opts may be nil; it is copied.
@@ -156,6 +157,7 @@ func (s *Sweeper) Through() (at time.Time) {
 
 func (s *Sweeper) sweep(ctx context.Context) error {
 	defer s.held.release()
+	s.deletes.Store(0)
 	if s.opts.Bury != nil { // Check takes such a trigger from a process that only reads and writes
 		desc, err := s.table.dialect.describe(ctx, s.table.db, s.table.schema, s.table.name)
 		if err == nil {
@@ -178,10 +180,10 @@ func (s *Sweeper) sweep(ctx context.Context) error {
 	for range 2 {
 		group.Go(func() error { return s.batches(ctx, going, s.rows) })
 	}
-	if err := group.Wait(); err != nil {
+	if err := group.Wait(); err != nil && !errors.As(err, new(ofTable)) {
 		return err
 	}
-	return s.batches(ctx, ctx, s.rows) // each may have skipped rows that the other had locked
+	return s.batches(ctx, ctx, s.rows) // each may have skipped rows that the other had locked, or missed them where it looked for others
 }
 
 // batches runs one transaction after another, until take finds nothing or going ends.

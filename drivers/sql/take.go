@@ -120,6 +120,7 @@ func (s *Sweeper) unseen(ctx context.Context, limit int) (b swept) {
 		}
 		*w.rows += part.deleted
 	}
+	s.hasDeleted(b.deleted)
 	return b
 }
 
@@ -180,7 +181,15 @@ func (s *Sweeper) handle(ctx context.Context, tx *stdsql.Tx, rows taken) (b swep
 			return b, err
 		}
 	}
+	s.hasDeleted(b.deleted)
 	return b, nil
+}
+
+// hasDeleted counts for deletes.
+func (s *Sweeper) hasDeleted(rows int) {
+	if s.deletes.Add(int64(rows)) > maxHeld {
+		s.deletes.Store(maxHeld)
+	}
 }
 
 // begin opens a transaction that writes.
