@@ -400,7 +400,7 @@ func (t *table) checkTable(d *description) error {
 	for i, name := range t.values {
 		column(name, func(is columnType) bool {
 			return t.dialect.holds(is, t.json, t.fields[i])
-		}, "must hold what was written: JSON as "+types.value+", a string as text, SQLite's bool in no REAL and its time.Time in DATE, DATETIME or TIMESTAMP, bytea with bytea_output=hex, and zero without AUTO_INCREMENT")
+		}, "must hold what was written: JSON as "+types.value+", a string as text, a whole number as BIGINT, a float as DOUBLE (PostgreSQL: double precision, a float32 real too), or as a type that is a Valuer and a Scanner; SQLite's bool in no REAL and its time.Time in DATE, DATETIME or TIMESTAMP, bytea with bytea_output=hex, and zero without AUTO_INCREMENT")
 	}
 	key := make([]string, len(t.key.Columns))
 	for i, name := range t.key.Columns {

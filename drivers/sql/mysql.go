@@ -199,6 +199,7 @@ func (mysql) settings(ctx context.Context, db *stdsql.DB, times []TimeType) erro
 	r.when(!strings.Contains(mode, "STRICT_TRANS_TABLES") && !strings.Contains(mode, "STRICT_ALL_TABLES"), "sql_mode", mode,
 		"must have STRICT_TRANS_TABLES: otherwise a key that is too long is cut, and equals another key")
 	r.when(strings.Contains(mode, "EMPTY_STRING_IS_NULL"), "sql_mode", mode, "must not have EMPTY_STRING_IS_NULL: empty texts would become NULL")
+	r.when(strings.Contains(mode, "PAD_CHAR_TO_FULL_LENGTH"), "sql_mode", mode, "must not have PAD_CHAR_TO_FULL_LENGTH: texts of CHAR would be read with spaces behind them")
 	r.when(logged != 0, "binlog_format", "STATEMENT", "must be ROW or MIXED: the driver's statements read the time")
 	r.when(stands, "SYSDATE", "NOW", "must be the current time within a statement: sysdate-is-now must be off")
 	r.when(slices.Contains(times, DateTime) && offset != 0, "time_zone", fmt.Sprintf("%+d s off UTC", offset),
@@ -218,10 +219,37 @@ func (mysql) fits(t TimeType, c columnType) bool {
 	return mysql{}.integerType(c)
 }
 
-// holds: a number would be rounded by a numeric column, and zero taken for the next number of AUTO_INCREMENT.
-func (mysql) holds(c columnType, json bool, _ fieldKind) bool {
+// holds: JSON's number would be rounded by a numeric column, and zero taken for the next number of AUTO_INCREMENT. MariaDB
+// prints a FLOAT with six digits. A number in a column of another kind is rounded, read as a text that is no whole number,
+// or taken for a place in an ENUM, a year or bits.
+func (m mysql) holds(c columnType, json bool, field fieldKind) bool {
 	is := func(part string) bool { return strings.Contains(c.name, part) }
-	return !is(" auto_increment") && (!json || is("json") || is("text") || is("blob") || is("char") || is("varbinary"))
+	if json {
+		return !is(" auto_increment") && (is("json") || is("text") || is("blob") || is("char") || is("varbinary"))
+	}
+	name, size, padded := mysqlType(c)
+	isText := name == "char" || name == "varchar" || strings.HasSuffix(name, "text")
+	counts := strings.HasSuffix(name, "int") || name == "decimal" && !strings.Contains(size, ",")
+	ok := true
+	switch field {
+	case textual:
+		ok = m.valueKind(c).form != unfit
+	case boolean:
+		ok = isText || counts && !(padded && name == "decimal")
+	case integral, named:
+		ok = isText || counts
+	case floating, single:
+		ok = isText || name == "double" && size == "" || name == "decimal" && !counts
+	}
+	return ok && name != "float" && !is(" auto_increment")
+}
+
+// mysqlType splits a column's type into its name and what is in its brackets. padded: zeros are before its numbers.
+func mysqlType(c columnType) (name, size string, padded bool) {
+	name, _, _ = strings.Cut(strings.TrimSuffix(c.name, " auto_increment"), " character set ")
+	name, padded = strings.CutSuffix(name, " zerofill")
+	name, size, _ = strings.Cut(strings.TrimSuffix(strings.TrimSuffix(name, " unsigned"), ")"), "(")
+	return name, strings.TrimSuffix(size, ",0"), padded
 }
 
 func (mysql) integerType(c columnType) bool {
@@ -255,16 +283,15 @@ func (mysql) keyKind(c columnType) keyKind {
 // valueKind leaves to the application how its ENUM, SET and dates are spelled.
 func (m mysql) valueKind(c columnType) keyKind {
 	c.name, _, _ = strings.Cut(c.name, " character set ")
-	name, size, _ := strings.Cut(strings.TrimSuffix(c.name, ")"), "(")
 	k := m.keyKind(c)
-	switch {
+	switch name, size, padded := mysqlType(c); {
 	case name == "char":
 		k = keyKind{form: anyText, most: -1}
-	case name == "decimal":
+	case name == "decimal" && !padded:
 		_, scale, _ := strings.Cut(size, ",")
 		k.form = wholeNumber
 		k.scale, _ = strconv.Atoi(scale)
-	case k.form == unfit:
+	case strings.HasSuffix(name, "text"), strings.HasSuffix(name, "blob"), slices.Contains([]string{"enum", "set", "json", "date", "datetime", "timestamp", "time"}, name):
 		k.form = anyText
 	}
 	k.counts = false

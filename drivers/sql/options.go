@@ -180,7 +180,11 @@ const (
 	opaque  fieldKind = iota // of another type, or one that converts itself
 	textual                  // sent as a text
 	boolean
-	dated // a time.Time
+	dated    // a time.Time
+	integral // a number without a fraction
+	named    // integral, of a type with a String, which pgx writes into a column of texts
+	floating // a float64
+	single   // a float32
 )
 
 // kinds are those of the values.
@@ -195,22 +199,44 @@ func (o *Options[T]) kinds() []fieldKind {
 		for is != nil && is.Kind() == reflect.Pointer {
 			is = is.Elem()
 		}
-		switch {
-		case is == nil:
-		case is == reflect.TypeFor[stdsql.NullString](), is == reflect.TypeFor[stdsql.Null[string]]():
-			are[i] = textual
-		case is == reflect.TypeFor[stdsql.NullBool](), is == reflect.TypeFor[stdsql.Null[bool]]():
-			are[i] = boolean
-		case is == reflect.TypeFor[time.Time](), is == reflect.TypeFor[stdsql.NullTime](), is == reflect.TypeFor[stdsql.Null[time.Time]]():
-			are[i] = dated
-		case reflect.PointerTo(is).Implements(reflect.TypeFor[sqldriver.Valuer]()):
-		case is.Kind() == reflect.String:
-			are[i] = textual
-		case is.Kind() == reflect.Bool && !reflect.PointerTo(is).Implements(reflect.TypeFor[stdsql.Scanner]()):
-			are[i] = boolean
+		if is != nil {
+			are[i] = kindOf(is)
 		}
 	}
 	return are
+}
+
+// kindOf is that of a field's type.
+func kindOf(is reflect.Type) fieldKind {
+	null := is.PkgPath() == "database/sql" && is.Kind() == reflect.Struct && strings.HasPrefix(is.Name(), "Null")
+	if null {
+		is = is.Field(0).Type
+	}
+	can := func(do reflect.Type) bool { return reflect.PointerTo(is).Implements(do) }
+	switch {
+	case is == reflect.TypeFor[time.Time]():
+		return dated
+	case can(reflect.TypeFor[sqldriver.Valuer]()):
+		return opaque
+	case is.Kind() == reflect.String:
+		return textual
+	case can(reflect.TypeFor[stdsql.Scanner]()):
+		return opaque
+	}
+	switch is.Kind() {
+	case reflect.Bool:
+		return boolean
+	case reflect.Float64:
+		return floating
+	case reflect.Float32:
+		return single
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		if can(reflect.TypeFor[fmt.Stringer]()) && !null { // else it is sent as an int64
+			return named
+		}
+		return integral
+	}
+	return opaque
 }
 
 func (o *Options[T]) checkNames() error {

@@ -390,13 +390,27 @@ func postgresFraction(c columnType) bool { return c.digits < 0 || c.digits >= 3 
 func (postgres) integerType(c columnType) bool { return c.name == "bigint" }
 
 // holds: bytea takes a text for its escapes; without bytea_output=hex, pgx reads no bytes as text, and a JSON object
-// has others.
+// has others. A number in a column of another kind is cut, as a fraction in an integer, or read as a text that is no whole
+// number, such as 1.0000 or 1.6777217e+07.
 func (p postgres) holds(c columnType, json bool, field fieldKind) bool {
 	if json {
 		return slices.Contains([]string{"jsonb", "json", "text", "citext"}, c.name) || strings.HasPrefix(c.name, "character")
 	}
-	kind := p.valueKind(c).form
-	return c.name != postgresEscaped && !(field == textual && (kind == unfit || kind == typed))
+	kind, counts := p.valueKind(c), p.keyKind(c).form == wholeNumber
+	isText := kind.form == anyText && kind.chars == 0
+	switch field {
+	case textual:
+		return kind.form != unfit && kind.form != typed
+	case boolean:
+		return isText || c.name == "boolean"
+	case integral:
+		return isText || counts
+	case named:
+		return counts || strings.HasPrefix(c.name, "json")
+	case floating, single:
+		return isText || c.name == "double precision" || c.name == "real" && field == single || kind.form == wholeNumber && kind.scale != 0
+	}
+	return c.name != postgresEscaped
 }
 
 const postgresEscaped = "bytea, bytea_output=escape"

@@ -1,0 +1,175 @@
+package sql
+
+import (
+	"context"
+	stdsql "database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// fieldsOf are ways to open a database, and types of a column of Options.Row.
+var fieldsOf = map[string]struct{ access, columns []string }{
+	"postgres": {[]string{"", " default_query_exec_mode=exec", " default_query_exec_mode=simple_protocol"},
+		[]string{"smallint", "integer", "bigint", "numeric", "numeric(20,0)", "numeric(20,4)", "real", "double precision", "money", "oid", "text", "varchar(200)", "char(7)", "char(30)", "citext", "name", "json", "jsonb", "xml", "bytea", "boolean", "uuid", "date", "timestamp", "timestamptz", "time", "interval", "inet", "cidr", "macaddr", "bit(8)", "varbit", "tsvector", "bigint[]", "text[]", "int4range", "point", "mood", "positive"}},
+	"mariadb": {[]string{"", "interpolateParams=true", "sql_mode='STRICT_TRANS_TABLES,PAD_CHAR_TO_FULL_LENGTH'"},
+		[]string{"TINYINT", "SMALLINT UNSIGNED", "INT", "INT(5) ZEROFILL", "BIGINT", "BIGINT UNSIGNED", "BOOLEAN", "BIT(1)", "BIT(8)", "BIT(64)", "FLOAT", "FLOAT UNSIGNED", "FLOAT(9,2)", "DOUBLE", "DOUBLE(20,3)", "DOUBLE ZEROFILL", "DECIMAL(30)", "DECIMAL(30,4)", "DECIMAL(30) ZEROFILL", "CHAR(40)", "CHAR(40) COLLATE utf8mb4_bin", "VARCHAR(200) CHARACTER SET utf8mb4", "TINYTEXT CHARACTER SET utf8mb4", "TEXT CHARACTER SET utf8mb4", "BINARY(8)", "VARBINARY(200)", "BLOB", "JSON", "UUID", "INET4", "INET6", "YEAR", "DATE", "DATETIME", "DATETIME(6)", "TIMESTAMP NULL", "TIME", "ENUM('a', 'b', '3')", "SET('a', 'b')", "POINT"}},
+	"sqlite": {[]string{""}, []string{"INTEGER", "REAL", "TEXT", "BLOB", "NUMERIC", "DECIMAL(20,4)", "BOOLEAN", "JSON", "ANY", "VARCHAR(20)", "DATE", "DATETIME", ""}},
+}
+
+// spelledBy are MySQL's columns by whose types an application has to spell its texts.
+var spelledBy = []string{"DATE", "TIME", "ENUM", "SET"}
+
+// roundedIn are the columns whose decimals are the application's choice: a float that has more is rounded.
+func roundedIn(column string) bool {
+	return strings.HasPrefix(column, "numeric(20,4)") || strings.HasPrefix(column, "DECIMAL(30,4)")
+}
+
+type state int8
+
+func (s state) String() string { return fmt.Sprint("state ", int8(s)) }
+
+type level int64
+
+// TestColumns: where Check passes a field of Options.Row by its column, each value of the field's type is read back as it was
+// written, and is the same in JSON, or refused when it is written.
+func TestColumns(t *testing.T) {
+	for name, of := range fieldsOf {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, dsn := sqltest.DSN(t, databases[name].server)
+			_, most, _ := configurationsOf(name)
+			for i, access := range of.access {
+				if name == "mariadb" && access != "" {
+					access = "?" + access
+				}
+				db, err := stdsql.Open(client, dsn+access)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = db.Close() }()
+				if name == "postgres" && i == 0 {
+					for _, s := range []string{"CREATE EXTENSION IF NOT EXISTS citext", "CREATE TYPE mood AS ENUM ('a', 'b', '3')", "CREATE DOMAIN positive AS bigint CHECK (value > 0)"} {
+						mustExec(t, db, PostgreSQL, s)
+					}
+				}
+				for n, column := range of.columns {
+					if i > 0 && most < 100 && n%6 != i { // by night all
+						continue
+					}
+					dialect := databases[name].dialect
+					table := fmt.Sprintf("t%d", tables.Add(1))
+					mustExec(t, db, dialect, "CREATE TABLE "+table+" (id "+strings.TrimSuffix(dialects[dialect].types().key(60), " NOT NULL")+" NOT NULL PRIMARY KEY, f "+column+", created_at BIGINT, expires_at BIGINT, sweep_at BIGINT NOT NULL DEFAULT 0, version BIGINT)")
+					mustExec(t, db, dialect, "CREATE INDEX "+table+"_s ON "+table+" (sweep_at)")
+					f := fieldsIn{t, db, dialect, table, access, column}
+					field(f, "ann", "", "1.50", "007", "7", "12345678901234567890", "10101010", "2001:DB8::1", "a", "3", "2020-1-1", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11", "true", "1 day", `\x41`, "[1, 2]", "0.1")
+					field(f, int64(1), 0, -1, 7, 3, 70, 2020, 101, 20200101, 16777217, 1<<53+1, 1e15, math.MaxInt64, math.MinInt64)
+					field(f, level(1), 20200101, 1<<53+1)
+					field(f, state(1), 3, 7)
+					field(f, uint8(1), 0, 7, 255)
+					field(f, uint64(1), 0, 20200101, 1<<53+1, math.MaxUint64)
+					field(f, 1.5, 0, 1, 7, -0.5, 0.1, 0.3, 1.0/3, 1234567, 16777217, 1e15, 1e21, 123456.789, 5e-324, math.MaxFloat64)
+					field(f, float32(1.5), 1, 0.1, 1234567, 16777216, 1e10, math.MaxFloat32)
+					field(f, true, false)
+					field(f, time.Second, time.Nanosecond, time.Hour)
+					field(f, new(5), new(1<<53+1))
+					field(f, new(0.1), new(2.0))
+					field(f, new("1.50"), new("ann"))
+					field(f, stdsql.NullInt64{Int64: 7, Valid: true}, stdsql.NullInt64{Int64: 1<<53 + 1, Valid: true})
+					field(f, stdsql.NullInt32{Int32: 7, Valid: true})
+					field(f, stdsql.Null[uint16]{V: 7, Valid: true})
+					field(f, stdsql.NullFloat64{Float64: 0.1, Valid: true})
+					field(f, stdsql.Null[float32]{V: 0.1, Valid: true})
+					field(f, stdsql.NullBool{Bool: true, Valid: true})
+				}
+			}
+		})
+	}
+}
+
+// fieldsIn is a table whose column f is of a type.
+type fieldsIn struct {
+	t              *testing.T
+	db             *stdsql.DB
+	dialect        Dialect
+	table          string
+	access, column string
+}
+
+// field tries values of a type.
+func field[F any](f fieldsIn, values ...F) {
+	type row struct{ F F }
+	f.t.Helper()
+	d, err := New(f.db, f.dialect, f.table, &Options[row]{Row: Row[row]{Columns: []string{"f"}, Fields: func(r *row) []any { return []any{&r.F} }}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	what := fmt.Sprintf("%T in %s%s", values[0], f.column, f.access)
+	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
+	defer cancel()
+	if err := d.Check(ctx, time.Hour); err != nil {
+		f.t.Logf("%s: refused", what)
+		if !errors.Is(err, driver.ErrInvalid) {
+			f.t.Errorf("%s: Check fails without a name: %v", what, err)
+		}
+		return
+	}
+	kept := 0
+	for i, v := range values {
+		if strings.HasSuffix(reflect.TypeOf(v).String(), "string") && slices.ContainsFunc(spelledBy, func(c string) bool { return strings.HasPrefix(f.column, c) }) {
+			break
+		}
+		key := fmt.Sprintf("%T %d", v, i)
+		if _, err := d.Insert(ctx, key, row{v}, lasting(time.Hour), base); err != nil {
+			continue
+		}
+		e, err := d.Get(ctx, key)
+		want, _ := json.Marshal(v)
+		got, _ := json.Marshal(e.Value.F)
+		if err == nil && roundedIn(f.column) && strings.Contains(strings.ToLower(reflect.TypeOf(v).String()), "float") {
+			continue
+		}
+		if err != nil || string(got) != string(want) {
+			f.t.Errorf("%s: Get of %s: %s, %v", what, want, got, err)
+			continue
+		}
+		kept++
+		raw, err := d.Raw(ctx, key)
+		var o struct{ F json.RawMessage }
+		if err == nil {
+			err = json.Unmarshal(raw.Value, &o)
+		}
+		var a, b any
+		_ = json.Unmarshal(o.F, &a)
+		_ = json.Unmarshal(want, &b)
+		n, numbered := b.(float64)
+		if strings.Contains(reflect.TypeOf(v).String(), "float32") && numbered {
+			if m, ok := a.(float64); ok {
+				a = float64(float32(m))
+			}
+			n = float64(float32(n))
+		}
+		if text, ok := a.(string); ok && numbered { // a number that is none in JSON
+			var m float64
+			if _, err := fmt.Sscan(text, &m); err == nil {
+				a = m
+				if strings.Contains(reflect.TypeOf(v).String(), "float32") {
+					a = float64(float32(m))
+				}
+			}
+		}
+		if numbered && (err != nil || a != n) {
+			f.t.Errorf("%s: Raw of %s is %s, %v", what, want, raw.Value, err)
+		}
+	}
+	f.t.Logf("%s: %d of %d are kept", what, kept, len(values))
+}
