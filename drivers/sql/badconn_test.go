@@ -127,7 +127,7 @@ func TestBadConn(t *testing.T) {
 func TestKnownClients(t *testing.T) {
 	for name, of := range databases {
 		db := sqltest.DB(t, of.server)
-		if d := open[session](t, db, of.dialect, nil); !d.tellsUnsent {
+		if d := open[session](t, db, of.dialect, nil); !d.unsent(sqldriver.ErrBadConn) {
 			t.Errorf("%s: %T is not known", name, db.Driver())
 		}
 	}

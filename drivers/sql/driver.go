@@ -4,6 +4,7 @@ import (
 	"context"
 	stdsql "database/sql"
 	sqldriver "database/sql/driver"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -110,7 +111,6 @@ type table struct {
 	reads        client.Querier       // pool, with prepared statements if that is faster
 	turn         *turn                // serializes writers
 	slots        func() *client.Slots // of touches, as the pool was at the first
-	tellsUnsent  bool                 // driver.ErrBadConn of db means that a statement was never sent
 	dialect      dialect
 	schema, name string
 	sql          statements
@@ -131,13 +131,17 @@ func newTable(db *stdsql.DB, on client.Pool, d dialect, schema, name string, l l
 		t.reads, t.turn = &compiled{db: db}, &turn{db: db}
 	}
 	t.sql = t.statements()
-	t.tellsUnsent = slices.Contains(tellUnsent, packageOf(db.Driver()))
 	return t
 }
 
 // tellUnsent are the clients known to return driver.ErrBadConn only for what was never sent, as database/sql asks of them.
 // lib/pq returns it also where the answer of a statement was lost. Of a client that wraps another nothing is known.
 var tellUnsent = []string{"github.com/jackc/pgx/v5/stdlib", "github.com/go-sql-driver/mysql", "modernc.org/sqlite"}
+
+// unsent reports whether err says that its statement was never sent.
+func (t *table) unsent(err error) bool {
+	return errors.Is(err, sqldriver.ErrBadConn) && slices.Contains(tellUnsent, packageOf(t.db.Driver()))
+}
 
 // packageOf is the path of the package that has a client's type.
 func packageOf(client sqldriver.Driver) string {

@@ -2,7 +2,6 @@ package sql
 
 import (
 	"context"
-	sqldriver "database/sql/driver"
 	"errors"
 	"math"
 	"time"
@@ -78,9 +77,6 @@ func (t *table) send(ctx context.Context, k rowKey, statement func(client.Runner
 	}
 	return t.lost(ctx, err, k)
 }
-
-// unsent reports whether err says that its statement was never sent.
-func (t *table) unsent(err error) bool { return t.tellsUnsent && errors.Is(err, sqldriver.ErrBadConn) }
 
 // conditional executes a write that lands on the live record was during when, or not at all. If it is
 // another time, the conflict is with was, and the clock has learned that time. same means that the
