@@ -3,6 +3,7 @@ package sql
 import (
 	"context"
 	stdsql "database/sql"
+	sqldriver "database/sql/driver"
 	"encoding/json"
 	"errors"
 	"reflect"
@@ -15,12 +16,18 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
+// spelt is a value that its column may spell otherwise.
+type spelt struct{ v any }
+
+func (s spelt) Value() (sqldriver.Value, error) { return s.v, nil }
+func (s *spelt) Scan(v any) error               { s.v = v; return nil }
+
 // On MariaDB a value of any columns is handed over whole, or its row stays and says why.
 func TestMariaDBObjects(t *testing.T) {
 	t.Parallel()
 	type row struct {
-		No   string
-		Year int64
+		No   spelt
+		Year spelt
 		Data []byte
 		Name stdsql.NullString
 		JSON string
@@ -48,13 +55,13 @@ func TestMariaDBObjects(t *testing.T) {
 	}
 	want := `{"no": "000042", "y": "0000", "data": "00FF", "name": null, "j": null, "wide": "\u00e9\ud83d\ude00", "bits": "0102"}`
 	for _, key := range []string{"swept", "deleted", "replaced"} {
-		insert(key, row{No: "42", Data: []byte{0, 255}, JSON: " null\n", Wide: "\u00e9\U0001f600", Bits: []byte{1, 2}})
+		insert(key, row{No: spelt{"42"}, Year: spelt{int64(0)}, Data: []byte{0, 255}, JSON: " null\n", Wide: "\u00e9\U0001f600", Bits: []byte{1, 2}})
 		raw, err := d.Raw(t.Context(), key)
 		if err != nil || !sameJSON(raw.Value, want) || raw.Problem != nil {
 			t.Errorf("Raw: %s, %v, %v", raw.Value, raw.Problem, err)
 		}
 	}
-	insert("long", row{No: "1", Data: make([]byte, 9<<20), JSON: "{}"})
+	insert("long", row{No: spelt{"1"}, Data: make([]byte, 9<<20), JSON: "{}"})
 	if raw, err := d.Raw(t.Context(), "long"); err != nil || !errors.Is(raw.Problem, driver.ErrInvalid) {
 		t.Errorf("Raw of what is too long: %d bytes, %v, %v", len(raw.Value), raw.Problem, err)
 	}
@@ -62,7 +69,7 @@ func TestMariaDBObjects(t *testing.T) {
 		t.Error(err)
 	}
 	mustExec(t, db, MySQL, "UPDATE objects SET created_at = 500, expires_at = 1000, sweep_at = 1000")
-	insert("replaced", row{No: "1", JSON: "1"})
+	insert("replaced", row{No: spelt{"1"}, JSON: "1"})
 	var buried []string
 	var told []error
 	s, err := d.Sweeper(&SweepOptions{OnError: func(err error) { told = append(told, err) }, Bury: func(_ context.Context, _ *stdsql.Tx, dead []driver.Dead) error {
