@@ -188,3 +188,33 @@ func TestLostTouchIsForgotten(t *testing.T) {
 		}
 	})
 }
+
+// Promise 3: a touch that waited for another one, which hung until the record had died, is counted as given up.
+func TestDeadBehindAHungTouchIsCounted(t *testing.T) {
+	for _, inOneTrip := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			d, _ := newRemote[int](time.Millisecond)
+			if inOneTrip {
+				d = pairing(d)
+			}
+			told := 0
+			s := open[int](t, d, session, &slidingttl.Options[int]{OnTouchError: func(context.Context, string, error) { told++ }})
+			must(t, s.Insert(t.Context(), "k", 1))
+			time.Sleep(session.IdleGrace - 3*time.Second)
+			d.before = func(ctx context.Context, op, _ string) error {
+				if op == "read touch" || op == "touch" && !inOneTrip {
+					return hangs(ctx)
+				}
+				return nil
+			}
+			for range 2 {
+				go func() { _, _ = s.Get(t.Context(), "k") }()
+				time.Sleep(10 * time.Millisecond)
+			}
+			time.Sleep(time.Minute)
+			if n := s.Stats(); n.TouchFails+n.Shed == 0 || n.Broken == 0 || told == 0 {
+				t.Errorf("in one trip %v: OnTouchError was called %d times: %+v", inOneTrip, told, n)
+			}
+		})
+	}
+}

@@ -832,3 +832,30 @@ func TestKeepOfWhatLayBeyondAsItWasRead(t *testing.T) {
 		})
 	}
 }
+
+// Promise 1 beside a touch that lowers an expiry and has not landed: what it planned is less than a later access is owed.
+func TestReadBesideALowering(t *testing.T) {
+	for _, idle := range []time.Duration{10 * time.Minute, 30 * time.Minute} { // of the second access
+		bubble(t, func(t *testing.T) {
+			d, under := newRemote[int](time.Millisecond)
+			p := slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 1000 * time.Hour}
+			s := open(t, d, p, &slidingttl.Options[int]{MaxSkew: time.Second})
+			must(t, s.Insert(t.Context(), "k", 1))
+			p.IdleGrace = 10 * time.Minute
+			must(t, s.SetPolicy(p))
+			time.Sleep(time.Second)
+			slow := once("touch", func() { time.Sleep(3 * time.Second) })
+			d.before = func(_ context.Context, op, _ string) error { slow(op); return nil }
+			read(t, s, "k")
+			time.Sleep(1900 * time.Millisecond)
+			p.IdleGrace = idle
+			must(t, s.SetPolicy(p))
+			at := time.Now()
+			read(t, s, "k")
+			time.Sleep(10 * time.Second)
+			if left := stored(t, under, "k").ExpiresAt.Time().Sub(at); left < idle {
+				t.Errorf("the access beside it leaves %v; want %v", left, idle)
+			}
+		})
+	}
+}

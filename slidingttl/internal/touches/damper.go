@@ -64,6 +64,14 @@ func (d *damper) claim(key string, now, window driver.Instant, ask bool) (at dri
 	return at
 }
 
+// underWay reports whether a write that lowers key's expiry has not ended.
+func (d *damper) underWay(key string, now driver.Instant) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l, hash := d.slot(key)
+	return l.hash == hash && l.at > now
+}
+
 // end ends the claim of at, unless there was a later one: the last time is now that of end, or the
 // one before the claim if end is zero.
 func (d *damper) end(key string, at, end driver.Instant) {
@@ -116,10 +124,10 @@ func (t *Touches) mayLower(r *rules.Rules, l driver.Life, now driver.Instant) bo
 	return beyond
 }
 
-// lowers reports whether l's expiry must be lowered now.
+// lowers reports whether l's expiry must be lowered now, or may be less than was read once a write ends that lowers it.
 func (t *Touches) lowers(r *rules.Rules, key string, l driver.Life, now driver.Instant) bool {
 	beyond := t.mayLower(r, l, now)
-	if beyond && t.lowering.claim(key, now, r.Window(), true) == 0 {
+	if beyond && t.lowering.claim(key, now, r.Window(), true) == 0 && !t.lowering.underWay(key, now) {
 		t.Tally.Add(tally.Damped)
 		return false
 	}

@@ -33,6 +33,7 @@ func (t *Touches) write(ctx context.Context, most time.Duration, a *Access, read
 		if !t.Local || attempt > 0 {
 			began, at = t.instants()
 		}
+		waited = waited || attempt == 0 && a.Was.Alive(a.At) && !a.Was.Alive(began) // behind another touch of the key
 		if readFirst || !r.Alive(m.Life, began) {
 			if m, r, err = t.Read(trips, a.Key); err != nil {
 				break
