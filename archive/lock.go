@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Versioned is a Bucket that can keep versions of files that were deleted by other means than Remove, and can refuse to
-// remove a file for a time, as S3 does under Object Lock.
+// Versioned is a Bucket that may keep versions of a deleted file, or refuse to remove one for a time.
+// S3 does the first for a file that was deleted by other means than Remove, and the second under Object Lock.
 type Versioned interface {
 	Bucket
 
