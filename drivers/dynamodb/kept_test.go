@@ -2,9 +2,12 @@ package dynamodb
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"math/big"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -54,6 +57,91 @@ func (p *plainly) UnmarshalDynamoDBAttributeValue(av types.AttributeValue) error
 	type plain plainly
 	return attributevalue.Unmarshal(av, (*plain)(p))
 }
+
+// roles is a String Set, in the order of a Go map.
+type roles map[string]bool
+
+func (r roles) MarshalDynamoDBAttributeValue() (types.AttributeValue, error) {
+	return &types.AttributeValueMemberSS{Value: slices.Collect(maps.Keys(r))}, nil
+}
+func (r *roles) UnmarshalDynamoDBAttributeValue(av types.AttributeValue) error {
+	*r = roles{}
+	for _, role := range av.(*types.AttributeValueMemberSS).Value {
+		(*r)[role] = true
+	}
+	return nil
+}
+
+// account writes all its fields itself, and millis its time.
+type account struct {
+	User string
+	Addr netip.Addr
+}
+
+func (a *account) MarshalDynamoDBAttributeValue() (types.AttributeValue, error) {
+	return attributevalue.Marshal(map[string]string{"u": a.User, "a": a.Addr.String()})
+}
+func (a *account) UnmarshalDynamoDBAttributeValue(av types.AttributeValue) error {
+	var m map[string]string
+	err := attributevalue.Unmarshal(av, &m)
+	a.User = m["u"]
+	a.Addr, _ = netip.ParseAddr(m["a"])
+	return err
+}
+
+type millis struct{ time.Time }
+
+func (m *millis) MarshalDynamoDBAttributeValue() (types.AttributeValue, error) {
+	return (*stamp)(&m.Time).MarshalDynamoDBAttributeValue()
+}
+func (m *millis) UnmarshalDynamoDBAttributeValue(av types.AttributeValue) error {
+	return (*stamp)(&m.Time).UnmarshalDynamoDBAttributeValue(av)
+}
+
+// stamp is a time with a form of its own, and written is one that is only written in that.
+type stamp time.Time
+
+func (s *stamp) MarshalDynamoDBAttributeValue() (types.AttributeValue, error) {
+	return written(*s).MarshalDynamoDBAttributeValue()
+}
+func (s *stamp) UnmarshalDynamoDBAttributeValue(av types.AttributeValue) error {
+	n, ok := av.(*types.AttributeValueMemberN)
+	if !ok {
+		return errors.New("no number")
+	}
+	ms, err := strconv.ParseInt(n.Value, 10, 64)
+	*s = stamp(time.UnixMilli(ms).UTC())
+	return err
+}
+
+type written time.Time
+
+func (w written) MarshalDynamoDBAttributeValue() (types.AttributeValue, error) {
+	return number(strconv.FormatInt(time.Time(w).UnixMilli(), 10)), nil
+}
+
+// rounded reads its number as attributevalue reads any.
+type rounded struct{ ID int64 }
+
+func (r *rounded) MarshalDynamoDBAttributeValue() (types.AttributeValue, error) {
+	return attributevalue.Marshal(map[string]int64{"id": r.ID})
+}
+func (r *rounded) UnmarshalDynamoDBAttributeValue(av types.AttributeValue) error {
+	var m map[string]any
+	err := attributevalue.Unmarshal(av, &m)
+	id, _ := m["id"].(float64)
+	r.ID = int64(id)
+	return err
+}
+
+// code and hexed are numbers that fmt, and so attributevalue, writes otherwise.
+type code int
+
+func (c code) Error() string { return "code " + strconv.Itoa(int(c)) }
+
+type hexed int
+
+func (h hexed) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "%#x", int(h)) }
 
 func acceptsIfKept[T any](t *testing.T, name string, o *Options, v T) {
 	t.Helper()
@@ -125,6 +213,56 @@ func TestRefusesWhatIsNotKept(t *testing.T) {
 	acceptsIfKept(t, "keys that have a name", nil, struct{ Hours map[time.Weekday]int }{map[time.Weekday]int{time.Monday: 8}})
 	acceptsIfKept(t, "an embedded pointer to what is not exported", nil, struct{ *square }{&square{2}})
 	acceptsIfKept(t, "a complex number", nil, struct{ C complex128 }{1})
+	acceptsIfKept(t, "an error", nil, struct{ Err error }{errors.New("no route")})
+	acceptsIfKept(t, "no error", nil, struct{ Err error }{})
+	acceptsIfKept(t, "what writes all its fields", nil, account{"u", netip.IPv6Loopback()})
+	acceptsIfKept(t, "an id that float64 does not have", nil, struct{ User rounded }{rounded{1541815603606036481}})
+	acceptsIfKept(t, "an id that it has", nil, struct{ User rounded }{rounded{17}})
+	acceptsIfKept(t, "keys that are errors", nil, struct{ Failed map[code]int }{map[code]int{404: 1}})
+	acceptsIfKept(t, "keys that have a format", nil, struct{ M map[hexed]int }{map[hexed]int{17: 1}})
+}
+
+// A time is a time only where it has no methods of its own, and is kept only under a name.
+func TestTimesAreKept(t *testing.T) {
+	at := time.UnixMilli(1795993079317).UTC()
+	acceptsIfKept(t, "an embedded one that encodes itself", nil, struct{ At millis }{millis{at}})
+	acceptsIfKept(t, "a form of its own", nil, struct{ At stamp }{stamp(at)})
+	acceptsIfKept(t, "one that is only written", nil, struct{ At written }{written(at)})
+	acceptsIfKept(t, "an embedded one", nil, struct{ time.Time }{at})
+	acceptsIfKept(t, "an embedded one with a name", nil, struct {
+		time.Time `dynamodbav:"at"`
+	}{at})
+	acceptsIfKept(t, "an embedded one with another codec's tag", nil, struct {
+		time.Time `json:"at"`
+	}{at})
+	acceptsIfKept(t, "an embedded one with an option", nil, struct {
+		time.Time `dynamodbav:",omitempty"`
+	}{at})
+	_, err := New[struct{ *time.Time }](struct{ Client }{}, "t", nil)
+	wantInvalid(t, "an embedded pointer", err, "T", "time.Time a name")
+}
+
+// A set has no order, and what an interface holds is read as another type: neither is held against a value
+// because another part of it is tried.
+func TestKeepsSetsBesideDoubts(t *testing.T) {
+	type tagged struct {
+		Roles roles
+		Any   any
+		Seen  map[netip.Addr]int
+	}
+	d := &Driver[tagged]{}
+	d.encoding = d.opts.encoding()
+	tags := struct {
+		Tags []string `dynamodbav:",stringset"`
+	}{[]string{"a"}}
+	for range 100 {
+		v := tagged{roles{"a": true, "b": true, "c": true, "d": true}, nil, map[netip.Addr]int{netip.IPv6Loopback(): 1}}
+		acceptsIfKept(t, "a set beside a map by addresses", nil, v)
+		v.Any = tags
+		if _, err := d.encode(v); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // With UseEncodingMarshalers attributevalue asks the pointer of what it can address for MarshalText, and only that.

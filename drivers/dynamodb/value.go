@@ -28,21 +28,25 @@ func (o *Options) encoding() *kit.Encoding {
 		o.Decoder(&decoder)
 	}
 	e := &kit.Encoding{
-		Omits: func(tag reflect.StructTag) bool {
+		Name: func(tag reflect.StructTag) (string, bool) {
 			text := tag.Get("dynamodbav")
 			if text == "" && encoder.TagKey != "" {
 				text = tag.Get(encoder.TagKey)
 			}
 			name, _, _ := strings.Cut(text, ",")
-			return name == "-"
+			return name, name == "-"
 		},
 		Pairs:  []kit.Methods{{Encode: "MarshalDynamoDBAttributeValue", Decode: "UnmarshalDynamoDBAttributeValue"}},
-		Keys:   []string{"MarshalText", "UnmarshalText", "String"},
+		Keys:   []string{"MarshalText", "UnmarshalText", "String", "Error", "Format"},
 		Native: func(t reflect.Type) bool { return t.ConvertibleTo(reflect.TypeFor[time.Time]()) },
 		Lost:   []reflect.Kind{reflect.Complex64, reflect.Complex128, reflect.Uintptr},
 		Encode: func(v any) (any, error) { return attributevalue.MarshalWithOptions(v, o.encoder()...) },
 		Decode: func(encoded, into any) error {
 			return attributevalue.UnmarshalWithOptions(encoded.(types.AttributeValue), into, o.decoder()...)
+		},
+		Tree: func(encoded any) (tree any, err error) {
+			err = attributevalue.UnmarshalWithOptions(encoded.(types.AttributeValue), &tree, func(d *attributevalue.DecoderOptions) { d.UseNumber = true })
+			return tree, err
 		},
 	}
 	for _, m := range []kit.Methods{{Encode: "MarshalText", Decode: "UnmarshalText"}, {Encode: "MarshalBinary", Decode: "UnmarshalBinary"}} {

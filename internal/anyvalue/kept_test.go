@@ -1,13 +1,16 @@
 package anyvalue
 
 import (
+	crand "crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"math/rand/v2"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -71,7 +74,72 @@ type grade int8
 
 func (g grade) MarshalText() ([]byte, error) { return []byte(strings.Repeat("x", int(g))), nil }
 
+// secret is encrypted, and so another text each time.
+type secret string
+
+func (s secret) MarshalJSON() ([]byte, error) { return json.Marshal(crand.Text() + ":" + string(s)) }
+func (s *secret) UnmarshalJSON(b []byte) error {
+	var text string
+	err := json.Unmarshal(b, &text)
+	_, after, _ := strings.Cut(text, ":")
+	*s = secret(after)
+	return err
+}
+
+// set is written by its pointer in the order of a Go map.
+type set struct{ of map[string]bool }
+
+func (s *set) MarshalJSON() ([]byte, error) { return json.Marshal(slices.Collect(maps.Keys(s.of))) }
+func (s *set) UnmarshalJSON(b []byte) error {
+	var names []string
+	err := json.Unmarshal(b, &names)
+	if names != nil {
+		s.of = make(map[string]bool)
+	}
+	for _, name := range names {
+		s.of[name] = true
+	}
+	return err
+}
+
+// stamped adds another thing each time, and is read by its field.
+type stamped struct{ N int8 }
+
+func (s stamped) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{"N": s.N, "At": crand.Text()})
+}
+
+// ident is read by float64, which has not every one.
+type ident struct{ N int64 }
+
+func (i *ident) UnmarshalJSON(b []byte) error {
+	var m map[string]any
+	err := json.Unmarshal(b, &m)
+	n, _ := m["N"].(float64)
+	i.N = int64(n)
+	return err
+}
+
+// Keys of minute have one text where they are in one minute.
+type minute int
+
+func (m minute) MarshalText() ([]byte, error) { return fmt.Append(nil, m/60*60), nil }
+func (m *minute) UnmarshalText(b []byte) error {
+	_, err := fmt.Sscan(string(b), (*int)(m))
+	return err
+}
+
 var odd = []Leaf{
+	leaf(func(r *rand.Rand) secret { return one(generator{Rand: r}, secret(""), "a", "4711") }),
+	leaf(func(r *rand.Rand) set {
+		return one(generator{Rand: r}, set{}, set{map[string]bool{"a": true, "b": true}}, set{map[string]bool{"a": true, "b": true, "c": true, "d": true}})
+	}),
+	leaf(func(r *rand.Rand) stamped { return stamped{int8(r.IntN(3))} }),
+	leaf(func(r *rand.Rand) ident { return ident{one(generator{Rand: r}, 17, r.Int64())} }),
+	leaf(func(r *rand.Rand) map[minute]secret {
+		return map[minute]secret{60: "a", minute(60 + r.IntN(3)): "b", 180: "c"}
+	}),
+	{reflect.TypeFor[error](), func(r *rand.Rand) any { return errors.New("no route") }},
 	leaf(func(r *rand.Rand) cents { return cents(r.IntN(1000)) }),
 	leaf(func(r *rand.Rand) price { return price{cents(r.IntN(1000))} }),
 	leaf(func(r *rand.Rand) counter { return counter{"c", r.IntN(3)} }),

@@ -15,13 +15,17 @@ type Methods struct{ Encode, Decode string }
 
 // Encoding is an encoder with its decoder.
 type Encoding struct {
-	Omits  func(reflect.StructTag) bool // says that a field is left out
-	Pairs  []Methods                    // the first that a value has counts
-	Keys   []string                     // methods that write or read a map's key
-	Native func(reflect.Type) bool      // what it stores by itself; nil: none
-	Lost   []reflect.Kind               // what it leaves out
+	Name   func(reflect.StructTag) (name string, omits bool) // what a tag calls its field, empty: nothing, and whether it leaves it out
+	Pairs  []Methods                                         // the first that a value has counts
+	Keys   []string                                          // methods that write or read a map's key
+	Native func(reflect.Type) bool                           // what it stores by itself, unless that has one of Pairs; nil: none
+	Lost   []reflect.Kind                                    // what it leaves out
 	Encode func(v any) (any, error)
 	Decode func(encoded, into any) error
+
+	// Tree returns what is encoded as who reads it without its type sees it: map[string]any, []any, and numbers by
+	// their digits. Entries of one name are as many in it.
+	Tree func(encoded any) (any, error)
 
 	types sync.Map // what doubt is known of each
 }
@@ -31,8 +35,8 @@ type Encoding struct {
 // Encoders call a pointer's method, such as MarshalJSON of *big.Int, only on what they can address, and
 // decoders call them all. What becomes of a value whose parts have such methods, or methods that do not fit each
 // other, its type does not tell. So it is tried: Given returns what is encoded, decoded, and encoded the same again, or an
-// *InvalidError. A part that says less of itself wherever it has an address, or that an interface holds, is taken at
-// its word. loose: a read decodes into another type, and nothing is refused.
+// *InvalidError. A part that says less of itself wherever it has an address, that says another thing each time, or that an
+// interface holds, is taken at its word. loose: a read decodes into another type, and nothing is refused.
 func (e *Encoding) Given(v any, loose bool) (any, error) {
 	t := reflect.TypeOf(v)
 	if t == nil {
@@ -55,7 +59,7 @@ func (e *Encoding) Given(v any, loose bool) (any, error) {
 	}
 	return nil, &driver.InvalidError{
 		Field: "value", Value: fmt.Sprintf("a %T", v),
-		Rule: "must be read back as it is, and is not: look at how " + doubt.of + " encodes and decodes itself, and hold by pointer what only its pointer encodes",
+		Rule: "must be read back as it is, and is not: look at how " + doubt.of + " encodes and decodes itself, hold by pointer what only its pointer encodes, and nothing in an interface that has methods",
 	}
 }
 
@@ -76,51 +80,140 @@ func (e *Encoding) keeps(t reflect.Type, v any, byAddress, less bool) (kept, enc
 	if !byAddress {
 		again = read.Elem().Interface()
 	}
-	kept = e.encodedAs(again, was)
+	kept = e.encodedAs(t, again, v, was)
 	if kept && less {
-		whole, err := e.Encode(reflect.ValueOf(v).Elem().Interface())
-		kept = err != nil || e.encodedAs(read.Elem().Interface(), whole)
+		whole := reflect.ValueOf(v).Elem().Interface()
+		was, err := e.Encode(whole)
+		kept = err != nil || e.encodedAs(t, read.Elem().Interface(), whole, was)
 	}
 	return kept, encodes
 }
 
-// encodedAs reports whether v is encoded as was, for who reads it without its type.
-func (e *Encoding) encodedAs(v, was any) bool {
-	is, err := e.Encode(v)
-	if err != nil {
-		return false
+// tries is how often two values are encoded before they are taken for different. A set in an order of
+// its own has met the other's by then, or shown two.
+const tries = 16
+
+// encodedAs reports whether read is encoded as v is, which was encoded as was.
+func (e *Encoding) encodedAs(t reflect.Type, read, v, was any) bool {
+	var a, b []any
+	for range tries {
+		is, err := e.Encode(read)
+		if err != nil {
+			return false
+		}
+		if reflect.DeepEqual(is, was) {
+			return true
+		}
+		x, err := e.Tree(was)
+		y, err2 := e.Tree(is)
+		if err != nil || err2 != nil {
+			return false
+		}
+		if a, b = append(a, x), append(b, y); !e.differ(t, asked, a, b) {
+			return true
+		}
+		if was, err = e.Encode(v); err != nil {
+			return false
+		}
 	}
-	if reflect.DeepEqual(is, was) {
-		return true
-	}
-	var a, b any
-	return e.Decode(is, &a) == nil && e.Decode(was, &b) == nil && reflect.DeepEqual(withoutNil(a), withoutNil(b))
+	return false
 }
 
-// withoutNil takes out of v the fields that hold nothing, which are not always written again.
-func withoutNil(v any) any {
-	switch v := v.(type) {
+// differ reports whether a t that was encoded to each of was in turn, and what is read of it to each of is, differ in
+// what they say. t is nil where no type is known.
+func (e *Encoding) differ(t reflect.Type, at place, was, is []any) bool {
+	agree := func(of func(any) any) bool { // in something of them, or it is another each time
+		same := func(v any) bool { return reflect.DeepEqual(of(v), of(was[0])) }
+		return slices.ContainsFunc(is, same) || slices.ContainsFunc(was, func(v any) bool { return !same(v) })
+	}
+	if !agree(func(v any) any { return v == nil }) {
+		return true
+	}
+	for t != nil && t.Kind() == reflect.Pointer {
+		t, at = t.Elem(), always
+	}
+	if t != nil && (t.Kind() == reflect.Interface || e.sound(t, at)) {
+		return false
+	}
+	if !agree(form) {
+		return true
+	}
+	all := slices.Concat(was, is)
+	if slices.ContainsFunc(all, func(v any) bool { return form(v) != form(was[0]) }) {
+		return false
+	}
+	switch first := was[0].(type) {
 	case map[string]any:
-		for name, in := range v {
-			if v[name] = withoutNil(in); in == nil {
-				delete(v, name)
+		names := make(map[string]bool)
+		for _, v := range all {
+			for name := range v.(map[string]any) {
+				names[name] = true
 			}
 		}
+		for name := range names {
+			in, at := e.part(t, name, at)
+			named := func(v any) any { return v.(map[string]any)[name] }
+			if e.differ(in, at, each(was, named), each(is, named)) {
+				return true
+			}
+		}
+		return false
 	case []any:
-		for i, in := range v {
-			v[i] = withoutNil(in)
+		in, at := e.part(t, "", at)
+		for i := range first {
+			ith := func(v any) any { return v.([]any)[i] }
+			if e.differ(in, at, each(was, ith), each(is, ith)) {
+				return true
+			}
+		}
+		return false
+	}
+	return !agree(func(v any) any { return v })
+}
+
+// form is how many a list has, and else what kind of a thing v is.
+func form(v any) any {
+	if list, ok := v.([]any); ok {
+		return len(list)
+	}
+	return reflect.TypeOf(v)
+}
+
+func each(of []any, f func(any) any) []any {
+	is := make([]any, len(of))
+	for i, v := range of {
+		is[i] = f(v)
+	}
+	return is
+}
+
+// part returns the type of what a t encodes under a name or in a list, and its place; nil if that is none of its parts.
+func (e *Encoding) part(t reflect.Type, name string, at place) (reflect.Type, place) {
+	if t == nil {
+		return nil, at
+	}
+	switch t.Kind() {
+	case reflect.Map:
+		return t.Elem(), never
+	case reflect.Slice:
+		return t.Elem(), always
+	case reflect.Array:
+		return t.Elem(), at
+	case reflect.Struct:
+		for _, f := range reflect.VisibleFields(t) {
+			if as, _ := e.Name(f.Tag); e.holds(f) && (as == name || as == "" && f.Name == name) {
+				return f.Type, at
+			}
 		}
 	}
-	return v
+	return nil, at
 }
 
 // holds reports whether an encoder looks into a field.
 func (e *Encoding) holds(f reflect.StructField) bool {
-	t := f.Type
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	return (f.IsExported() || f.Anonymous && t.Kind() == reflect.Struct) && !e.Omits(f.Tag)
+	t := elem(f.Type)
+	_, omits := e.Name(f.Tag)
+	return (f.IsExported() || f.Anonymous && t.Kind() == reflect.Struct) && !omits
 }
 
 // doubt is what a type does not tell of the values that are read back.
@@ -163,33 +256,34 @@ func (e *Encoding) doubtOf(t reflect.Type) doubt {
 			return
 		}
 		visited[visit{t, at}] = true
-		if e.native(t) {
-			return
-		}
 		if k := t.Kind(); k != reflect.Pointer && k != reflect.Interface { // which have the methods of what they hold
-			byValue, byPointer, decoded := e.first(t)
-			paired := byPointer >= 0 && byPointer == decoded
-			if paired && (byValue == byPointer || at == always) {
+			if e.sound(t, at) {
 				return
 			}
+			byValue, byPointer, decoded := e.first(t)
+			paired := byPointer >= 0 && byPointer == decoded
 			if byPointer >= 0 || decoded >= 0 {
 				of = append(of, t.String())
 				found.less = found.less || !paired && byPointer != byValue
 			}
 			switch {
-			case paired && byValue < 0 && at == never && hides(t):
+			case paired && byValue < 0 && at == never && hides(t) && !e.plain(t):
 				lost("must hold %v by pointer, since only its pointer encodes itself, and nothing in a map has an address", t)
-			case byPointer < 0 && isOpaque(t) && isText(t):
+			case byPointer < 0 && isOpaque(t) && isText(t) && !e.native(t):
 				lost("must not hold %v, which has no exported field, and encodes itself only for others", t)
 			}
-			if byPointer >= 0 && byValue == byPointer {
-				return
+			if e.native(t) || byPointer >= 0 && (byValue == byPointer || paired && at == asked) {
+				return // its methods hide its fields
 			}
 		}
 		if slices.Contains(e.Lost, t.Kind()) {
 			lost("must not hold %v, which is not encoded", t)
 		}
 		switch t.Kind() {
+		case reflect.Interface:
+			if t.NumMethod() > 0 { // no decoder knows what to make for it
+				of = append(of, t.String())
+			}
 		case reflect.Array:
 			walk(t.Elem(), at)
 		case reflect.Pointer, reflect.Slice:
@@ -205,7 +299,7 @@ func (e *Encoding) doubtOf(t reflect.Type) doubt {
 				if !e.holds(f) {
 					continue
 				}
-				if f.Anonymous && f.Tag == "" && e.native(f.Type) {
+				if name, _ := e.Name(f.Tag); f.Anonymous && name == "" && e.native(elem(f.Type)) {
 					lost("must give %v a name, or a tag with one: of an embedded struct the fields are encoded", f.Type)
 				}
 				of = append(of, e.oddField(f)...)
@@ -218,6 +312,21 @@ func (e *Encoding) doubtOf(t reflect.Type) doubt {
 	found.of = strings.Join(slices.Compact(of), ", ")
 	e.types.Store(t, found)
 	return found
+}
+
+// sound reports whether a t at such a place encodes and decodes itself by the methods of one pair.
+func (e *Encoding) sound(t reflect.Type, at place) bool {
+	byValue, byPointer, decoded := e.first(t)
+	return byPointer >= 0 && byPointer == decoded && (byValue == byPointer || at == always)
+}
+
+// plain reports whether the methods of a t's pointer write an empty one as its fields are written.
+func (e *Encoding) plain(t reflect.Type) (is bool) {
+	defer func() { _ = recover() }()
+	p := reflect.New(t)
+	a, err := e.Encode(p.Interface())
+	b, err2 := e.Encode(p.Elem().Interface())
+	return err == nil && err2 == nil && reflect.DeepEqual(a, b)
 }
 
 func (e *Encoding) native(t reflect.Type) bool { return e.Native != nil && e.Native(t) }
@@ -233,10 +342,7 @@ func (e *Encoding) oddKey(t reflect.Type) bool {
 
 // oddField returns the type of a field that no decoder sets, or that is quoted and may not be read so by its methods.
 func (e *Encoding) oddField(f reflect.StructField) []string {
-	t := f.Type
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
+	t := elem(f.Type)
 	_, encoded, decoded := e.first(t)
 	if t != f.Type && !f.IsExported() || max(encoded, decoded) >= 0 && strings.Contains(string(f.Tag), ",string") {
 		return []string{t.String()}
@@ -258,6 +364,13 @@ func hides(t reflect.Type) bool {
 func isText(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return has(p, "MarshalText") || has(p, "MarshalJSON") || has(p, "MarshalBinary")
+}
+
+func elem(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Pointer {
+		return t.Elem()
+	}
+	return t
 }
 
 func has(t reflect.Type, method string) bool {

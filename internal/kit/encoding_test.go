@@ -1,10 +1,16 @@
 package kit
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"math/big"
+	mrand "math/rand/v2"
+	"net/netip"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -161,6 +167,140 @@ func TestJSONKeepsWhatIsKeptByValue(t *testing.T) {
 	}
 }
 
+// secret is encrypted: it is another text each time.
+type secret string
+
+func (s secret) MarshalJSON() ([]byte, error) { return json.Marshal(rand.Text() + ":" + string(s)) }
+func (s *secret) UnmarshalJSON(b []byte) error {
+	var text string
+	err := json.Unmarshal(b, &text)
+	_, after, _ := strings.Cut(text, ":")
+	*s = secret(after)
+	return err
+}
+
+// set is a list in the order of a Go map, and roles is one whose pointer alone encodes.
+type set map[string]bool
+
+func (s set) MarshalJSON() ([]byte, error) { return json.Marshal(slices.Collect(maps.Keys(s))) }
+func (s *set) UnmarshalJSON(b []byte) error {
+	var names []string
+	err := json.Unmarshal(b, &names)
+	*s = set{}
+	for _, name := range names {
+		(*s)[name] = true
+	}
+	return err
+}
+
+type roles struct{ set }
+
+func (r *roles) MarshalJSON() ([]byte, error) { return r.set.MarshalJSON() }
+func (r *roles) UnmarshalJSON(b []byte) error { return r.set.UnmarshalJSON(b) }
+
+// aged adds what is computed from the clock, and is read by its fields.
+type aged struct{ Born time.Time }
+
+func (a aged) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{"Born": a.Born, "Age": time.Since(a.Born).Seconds()})
+}
+
+// padded has a list of another length each time.
+type padded struct{ N int }
+
+func (p *padded) MarshalJSON() ([]byte, error) {
+	return json.Marshal(make([]string, p.N+mrand.IntN(3)))
+}
+func (p *padded) UnmarshalJSON(b []byte) error {
+	*p = padded{7}
+	return json.Unmarshal(b, new([]string))
+}
+
+// digits are a decimal that is read without the zeros at its end, and decimal is one of those whose pointer alone encodes.
+type digits string
+
+func (d digits) MarshalJSON() ([]byte, error) { return []byte(d), nil }
+func (d *digits) UnmarshalJSON(b []byte) error {
+	*d = digits(strings.TrimRight(string(b), "0"))
+	return nil
+}
+
+type decimal struct{ digits }
+
+func (d *decimal) MarshalJSON() ([]byte, error) { return d.digits.MarshalJSON() }
+
+// A part that is a doubt throws none on another, which is kept as it would be alone.
+func TestJSONAsksOfDoubtsOnly(t *testing.T) {
+	sum := *big.NewInt(17)
+	for _, v := range []any{
+		struct {
+			D digits
+			N big.Int
+		}{"1.50", sum},
+		struct {
+			D *decimal `json:"d"`
+			N big.Int
+		}{&decimal{"1.50"}, sum},
+		struct {
+			D []decimal
+			N big.Int
+		}{[]decimal{{"1.50"}}, sum},
+		struct {
+			D [1]digits
+			N big.Int
+		}{[1]digits{"1.50"}, sum},
+		struct {
+			D map[string]digits
+			N big.Int
+		}{map[string]digits{"d": "1.50"}, sum},
+		struct {
+			D any // read as another number
+			N big.Int
+		}{int64(1<<53 + 1), sum},
+	} {
+		if _, err := (JSON{}).Encode(v); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What is encoded to something else each time, in itself or beside a part that is a doubt, is not refused for that.
+func TestJSONKeepsWhatVaries(t *testing.T) {
+	sum, four := *big.NewInt(17), set{"a": true, "b": true, "c": true, "d": true}
+	for name, v := range map[string]any{
+		"an encrypted field beside a big.Int": struct {
+			Card  secret
+			Total big.Int
+		}{"4711", sum},
+		"encrypted fields beside a key that is a doubt": struct {
+			Cards []secret
+			Seen  map[netip.Addr]int
+		}{[]secret{"4711", "4712"}, map[netip.Addr]int{netip.IPv6Loopback(): 1}},
+		"a set beside a big.Int": struct {
+			Roles set
+			Total big.Int
+		}{four, sum},
+		"a set that its pointer encodes": struct{ Roles roles }{roles{four}},
+		"a part computed from the clock": aged{time.Unix(17, 0).UTC()},
+		"a list of another length":       struct{ P padded }{padded{7}},
+		"what an interface holds, beside a big.Int": struct {
+			Any   any
+			Total big.Int
+		}{"\u2028", sum},
+	} {
+		for range 100 {
+			b, err := JSON{}.Encode(v)
+			into := reflect.New(reflect.TypeOf(v))
+			if err == nil {
+				err = json.Unmarshal(b, into.Interface())
+			}
+			if err != nil || !reflect.DeepEqual(into.Elem().Interface(), v) {
+				t.Fatalf("%s: it is stored as %s, and read as %+v, %v", name, b, into.Elem(), err)
+			}
+		}
+	}
+}
+
 // What an empty value would do says nothing of another, as where its methods check it.
 func TestJSONOfWhatHasNoEmptyValue(t *testing.T) {
 	type purse struct{ Price money }
@@ -173,7 +313,7 @@ func TestJSONOfWhatHasNoEmptyValue(t *testing.T) {
 
 // An interface is given as it is: it has no pointer's methods.
 func TestJSONOfInterface(t *testing.T) {
-	v := struct{ S shape }{square{2}}
+	v := struct{ S any }{square{2}}
 	if got, err := (JSON{}).Given(v); err != nil || got != any(v) {
 		t.Errorf("given as a %T, %v", got, err)
 	}

@@ -8,7 +8,9 @@ import (
 	"net/netip"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -125,6 +127,83 @@ func (f *fee) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
+// user reads its id as encoding/json reads any number.
+type user struct{ ID int64 }
+
+func (u *user) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, `{"id":%d}`, u.ID), nil }
+func (u *user) UnmarshalJSON(b []byte) error {
+	var m map[string]any
+	err := json.Unmarshal(b, &m)
+	id, _ := m["id"].(float64)
+	u.ID = int64(id)
+	return err
+}
+
+// point has fewer digits in its text than in itself.
+type point struct{ X, Y float64 }
+
+func (p point) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%.2f %.2f", p.X, p.Y), nil }
+func (p *point) UnmarshalText(b []byte) error {
+	_, err := fmt.Sscan(string(b), &p.X, &p.Y)
+	return err
+}
+
+// sums writes its map itself.
+type sums struct{ Sums map[string]big.Int }
+
+func (s *sums) MarshalJSON() ([]byte, error) { sum := s.Sums["a"]; return sum.MarshalJSON() }
+func (s *sums) UnmarshalJSON(b []byte) error {
+	var sum big.Int
+	err := sum.UnmarshalJSON(b)
+	s.Sums = map[string]big.Int{"a": sum}
+	return err
+}
+
+// either is read by its text and by its fields.
+type either struct{ Low, High int }
+
+func (e *either) MarshalJSON() ([]byte, error) {
+	return fmt.Appendf(nil, "[%d,%d]", e.Low, e.High), nil
+}
+func (e *either) UnmarshalJSON(b []byte) error {
+	if b[0] == '[' {
+		return json.Unmarshal(b, &[]any{&e.Low, &e.High})
+	}
+	type plain either
+	return json.Unmarshal(b, (*plain)(e))
+}
+
+// wallet is written as its field is, by its pointer's methods.
+type wallet struct{ Owner profile }
+
+func (w *wallet) MarshalJSON() ([]byte, error) { type plain wallet; return json.Marshal((*plain)(w)) }
+func (w *wallet) UnmarshalJSON(b []byte) error {
+	type plain wallet
+	return json.Unmarshal(b, (*plain)(w))
+}
+
+// one reads the first of a list.
+type one []int
+
+func (o *one) UnmarshalJSON(b []byte) error {
+	var all []int
+	err := json.Unmarshal(b, &all)
+	*o = all[:1]
+	return err
+}
+
+// account is written as its fields are, by its pointer's methods, and has one that is not.
+type account struct {
+	Balance int
+	mu      *sync.Mutex
+}
+
+func (a *account) MarshalJSON() ([]byte, error) { type plain account; return json.Marshal((*plain)(a)) }
+func (a *account) UnmarshalJSON(b []byte) error {
+	type plain account
+	return json.Unmarshal(b, (*plain)(a))
+}
+
 // What is not read back is refused by Check or Encode, and nothing else.
 func TestJSONRefuses(t *testing.T) {
 	type purse struct{ Total big.Int }
@@ -197,6 +276,29 @@ func TestJSONRefuses(t *testing.T) {
 			P profile
 			M map[string]profile
 		}{M: map[string]profile{"a": {"n"}}}, named: "kit.profile"},
+		{v: struct{ U user }{user{17}}},
+		{v: struct{ U user }{user{1541815603606036481}}, named: "kit.user"},
+		{v: map[time.Time]string{time.Unix(17, 0).UTC(): "a", time.Unix(18, 0).UTC(): "b"}},
+		{v: map[time.Time]string{time.Unix(17, 0).UTC(): "a", time.Unix(17, 0).In(time.FixedZone("GMT", 0)): "b"}, named: "time.Time"},
+		{v: map[point]secret{{52, 13}: "a", {52.5, 13}: "b"}},
+		{v: map[point]secret{{52.001, 13}: "a", {52.002, 13}: "b"}, named: "kit.point"},
+		{v: map[point]any{{52.001, 13}: "a", {52.002, 13}: "b"}, named: "kit.point"},
+		{v: sums{map[string]big.Int{"a": sum}}},
+		{v: struct{ S sums }{sums{map[string]big.Int{"a": sum}}}},
+		{v: map[string]account{"a": {Balance: 17, mu: nil}}},
+		{v: map[string]either{"a": {1, 2}}},
+		{v: struct{ W wallet }{wallet{profile{"n"}}}},
+		{v: map[string]wallet{"a": {profile{"n"}}}, named: "kit.profile"},
+		{v: one{1}},
+		{v: one{1, 2}, named: "kit.one"},
+		{v: struct {
+			user any
+			U    user `json:"user"`
+		}{nil, user{1541815603606036481}}, named: "kit.user"},
+		{v: struct{ Err error }{}},
+		{v: struct{ Err error }{errors.New("no route")}, named: "error"},
+		{v: struct{ Errs []error }{[]error{errors.New("a")}}, named: "error"},
+		{v: struct{ M map[string]fmt.Stringer }{map[string]fmt.Stringer{"a": time.Second}}, named: "fmt.Stringer"},
 	} {
 		err := ofJSON.Check(reflect.TypeOf(c.v))
 		b, bad := JSON{}.Encode(c.v)
