@@ -546,6 +546,42 @@ func TestSaveOfWhatIsGoneRolledBack(t *testing.T) {
 	})
 }
 
+// A save in a transaction does not wait for a write that is to lower the expiry: that may wait for the row's lock.
+func TestSaveBesideALowering(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRow(t, func(p flatProfiles) slidingttl.Repository[int, profile] { return lifeKeeper{p} })
+		tight := session
+		tight.IdleGrace = time.Minute
+		must(t, r.s.SetPolicy(tight))
+		r.touches(func(ctx context.Context) error {
+			if driver.MayUndo(ctx) {
+				return nil
+			}
+			return sleep(ctx, 4*time.Second)
+		})
+		_, err := r.s.Get(t.Context(), profileKey(1))
+		must(t, err)
+		began := time.Now()
+		must(t, r.Upsert(driver.WithUndo(t.Context()), 1, profile{Name: "bob"}))
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+		must(t, r.s.Close(t.Context()))
+	})
+}
+
+// lifeKeeper is a repository whose saves leave the life as it is.
+type lifeKeeper struct{ flatProfiles }
+
+func (p lifeKeeper) Upsert(_ context.Context, id int, v profile) error {
+	var m driver.Meta
+	if e := p.records[profileKey(id)]; e != nil {
+		m = e.Meta
+	}
+	p.plant(profileKey(id), v, m)
+	return nil
+}
+
 // What is deleted by another process, or by the store itself, leaves no life to the row that a save finds absent.
 func TestSaveOfWhatIsGone(t *testing.T) {
 	for _, inserts := range []bool{false, true} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/fakestore"
 )
 
 // Promise 9: a touch that fails says nothing of the record that took its record's place.
@@ -185,6 +186,34 @@ func TestLostTouchIsForgotten(t *testing.T) {
 		must(t, s.Upsert(t.Context(), "a", 2))
 		if trips := d.counts(); len(trips) != 1 || trips["insert"] != 1 {
 			t.Errorf("the upsert took %v", trips)
+		}
+	})
+}
+
+// Promise 3: a touch that a store decides when the record has died, so long was it on its way, is counted as given up,
+// and so is one that shares it.
+func TestDeadBeforeItsTouchLandedIsCounted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, _ := newRemote[int](time.Millisecond)
+		inner := d.Handle
+		d.Handle = func(c *fakestore.Call[int]) {
+			if c.Op == fakestore.Touch {
+				time.Sleep(3 * time.Second)
+				c.Now = max(c.Now, driver.Floor(time.Now())) // the store decides by its own time
+			}
+			inner(c)
+		}
+		told := 0
+		s := open(t, d, session, &slidingttl.Options[int]{OnTouchError: func(context.Context, string, error) { told++ }})
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(session.IdleGrace - time.Second)
+		for range 2 {
+			go func() { _, _ = s.Get(t.Context(), "k") }()
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		if n := s.Stats(); n.Shed == 0 || n.TouchLost > 0 || n.Broken == 0 || told == 0 {
+			t.Errorf("OnTouchError was called %d times: %+v", told, n)
 		}
 	})
 }

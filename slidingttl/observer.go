@@ -61,7 +61,7 @@ const (
 	TouchLost                         // the record was gone: no failure
 	TouchDeferred                     // the record is locked by another client: no failure
 	TouchFailed                       // it failed
-	TouchShed                         // it was given up: too many waited, or it waited too long
+	TouchShed                         // it was given up: too many waited, or its record died first
 )
 
 // String returns the outcome as metrics spell it.

@@ -53,7 +53,7 @@ func (s *Store[T]) Get(ctx context.Context, key string) (value T, err error) {
 			now := driver.Ceil(s.clock.Now())
 			noTouch = rules.NeedsNoTouch(m.Life, now, now)
 		}
-		if noTouch && ctx.Err() == nil {
+		if noTouch && ctx.Err() == nil && !s.touches.Lowers(key) {
 			s.stats.Add(tally.Hits)
 			return *v, nil
 		}
@@ -257,7 +257,7 @@ func (s *Store[T]) judgeLife(key string, r *readResult[T], err error) error {
 	// The clock's bounds, which cost little, decide most reads.
 	earliest, latest := s.clock.Bounds()
 	alive := r.rules.AliveNear(r.meta.Life, latest)
-	r.needsNoTouch = alive && r.rules.NeedsNoTouch(r.meta.Life, earliest, latest)
+	r.needsNoTouch = alive && r.rules.NeedsNoTouch(r.meta.Life, earliest, latest) && !s.touches.Lowers(key)
 	switch {
 	case r.needsNoTouch:
 		return nil

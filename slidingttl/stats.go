@@ -25,7 +25,7 @@ type Stats struct {
 	TouchLost  uint64 // the record was gone or replaced: no failure
 	Deferred   uint64 // another client has locked the record: no failure
 	TouchFails uint64 // the touch failed
-	Shed       uint64 // it was given up: too many waited, or it waited too long
+	Shed       uint64 // it was given up: too many waited, or its record died first
 	Retried    uint64 // of TouchFails: it waits for another try
 	Adopted    uint64 // of Touched: the record got its created_at
 

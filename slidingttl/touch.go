@@ -176,7 +176,7 @@ func (s *Store[T]) keeps(key string, m *driver.Meta, stored driver.Instant) bool
 	if err != nil || !r.Alive(m.Life, at) {
 		return false
 	}
-	return r.Lasts(m.Life, min(stored, at)) && !r.Due(m.Life, s.touches.DueFrom(r, key, m.Life, at))
+	return !s.touches.Lowers(key) && r.Lasts(m.Life, min(stored, at)) && !r.Due(m.Life, s.touches.DueFrom(r, key, m.Life, at))
 }
 
 // touchKeyAttempts bounds the touches of one call whose record was replaced.

@@ -103,6 +103,7 @@ func (s *Store[T]) replace(ctx context.Context, key string, v T, read driver.Met
 		return read, err
 	}
 	w := s.rewrite(key, r, &read, s.clock.Now())
+	defer w.release()
 	m, err := s.retryAfterTouch(read, func(was driver.Meta) (m driver.Meta, err error) {
 		w.meets(&was)
 		now := s.clock.Now()

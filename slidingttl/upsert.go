@@ -43,6 +43,7 @@ func (s *Store[T]) upsert(ctx context.Context, key string, v T) (m driver.Meta, 
 	}
 	known, now := s.known(key), s.clock.Now()
 	w := s.rewrite(key, r, known, now)
+	defer w.release()
 	m, err = s.write(ctx, key, v, r, known, func(found *driver.Meta) (driver.Life, error) {
 		w.meets(found)
 		if err := s.touches.Closed(); err != nil {
@@ -120,9 +121,14 @@ func (s *Store[T]) rewrite(key string, r *rules.Rules, known *driver.Meta, now t
 // meets begins a plan over found, nil for none.
 func (w *rewrite[T]) meets(found *driver.Meta) {
 	if w.lowers = false; w.claim != 0 && found != nil && *found != *w.known { // it lowers nothing, and the next access may
-		w.s.touches.Lowered(w.key, w.claim, false, nil)
-		w.claim = 0
+		w.release()
 	}
+}
+
+// release ends the claim of a write that lowers nothing.
+func (w *rewrite[T]) release() {
+	w.s.touches.Lowered(w.key, w.claim, false, nil)
+	w.claim = 0
 }
 
 // over plans the life that the write gives the record l at now.
@@ -141,6 +147,7 @@ func (w *rewrite[T]) over(l driver.Life, now time.Time) (life driver.Life) {
 func (w *rewrite[T]) ended(ctx context.Context, m driver.Meta, err error, since uint64) (driver.Meta, error) {
 	s := w.s
 	s.touches.Lowered(w.key, w.claim, w.lowers && !driver.MayUndo(ctx), err)
+	w.claim = 0
 	if err != nil {
 		s.memo.Forget(w.key)
 		return m, err

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"hash/maphash"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -12,14 +14,16 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/internal/tally"
 )
 
-// damper remembers when this process last lowered a key's expiry. Without it two processes with
-// different policies would rewrite a record on every read in turn. Its size is fixed: of two keys
-// that share a slot the earlier is forgotten, and may be lowered too soon.
+// damper knows which keys' expiries this process lowers now, and remembers when it did so last. Without that two
+// processes with different policies would rewrite a record on every read in turn. The memory's size is fixed: of two
+// keys that share a slot the earlier is forgotten, and may be lowered too soon.
 type damper struct {
 	seed maphash.Seed
 
-	mu     sync.Mutex                           // guards blocks
-	blocks [damperBlocks]*[damperBlock]lowering // by hash of the key; each allocated at its first use
+	mu       sync.Mutex                           // guards blocks and underWay
+	blocks   [damperBlocks]*[damperBlock]lowering // by hash of the key; each allocated at its first use
+	underWay map[string]chan struct{}             // by key, while a write is to lower its expiry; then closed
+	many     atomic.Int64                         // len(underWay)
 }
 
 // lowering is when a key's expiry was lowered last, and when before that. If the last write fails,
@@ -31,9 +35,8 @@ type lowering struct {
 
 const damperBlocks, damperBlock = 1 << 8, 1 << 8 // 24 bytes a slot
 
-// unended is how far ahead a claim's time is until its write ends, so that no other write lowers the
-// expiry meanwhile. The write of a claim whose caller panicked never ends.
-const unended = time.Minute
+// mostAhead is how far ahead the last time may lie: else the clock was set back.
+const mostAhead = time.Minute
 
 func (d *damper) slot(key string) (l *lowering, hash uint64) {
 	hash = maphash.String(d.seed, key)
@@ -44,42 +47,52 @@ func (d *damper) slot(key string) (l *lowering, hash uint64) {
 	return &(*block)[hash%damperBlock], hash
 }
 
-// claim claims the lowering of key's expiry at now. Zero: the last time is less than window ago. With
-// ask it only says whether a claim would succeed.
+// claim claims the lowering of key's expiry at now, until end. Zero: it is claimed, or the last time is less than
+// window ago. With ask it only says whether a claim would succeed.
 func (d *damper) claim(key string, now, window driver.Instant, ask bool) (at driver.Instant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l, hash := d.slot(key)
 	known := l.hash == hash && l.at != 0
-	if known && now-l.at < window && l.at.Sub(now) <= unended { // else the clock was set back
+	if d.underWay[key] != nil || known && now-l.at < window && l.at.Sub(now) <= mostAhead {
 		return 0
 	}
-	switch at = now.Add(unended); {
-	case ask:
-	case known:
-		l.at, l.before = at, l.at
-	default:
-		*l = lowering{hash: hash, at: at}
+	if ask {
+		return now
 	}
-	return at
+	if known {
+		l.at, l.before = now, l.at
+	} else {
+		*l = lowering{hash: hash, at: now}
+	}
+	if d.underWay == nil {
+		d.underWay = make(map[string]chan struct{})
+	}
+	d.underWay[strings.Clone(key)] = make(chan struct{}) // key may be part of a long string
+	d.many.Add(1)
+	return now
 }
 
-// underWay reports whether a write that lowers key's expiry has not ended.
-func (d *damper) underWay(key string, now driver.Instant) bool {
+// ended returns a channel that is closed when the write that is to lower key's expiry has ended; nil: there is none.
+func (d *damper) ended(key string) <-chan struct{} {
+	if d.many.Load() == 0 {
+		return nil
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l, hash := d.slot(key)
-	return l.hash == hash && l.at > now
+	return d.underWay[key]
 }
 
-// end ends the claim of at, unless there was a later one: the last time is now that of end, or the
-// one before the claim if end is zero.
+// end ends the claim of at. The last time is now that of end, or the one before the claim if end is zero.
 func (d *damper) end(key string, at, end driver.Instant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l, hash := d.slot(key); l.hash == hash && l.at == at {
 		l.at = cmp.Or(end, l.before)
 	}
+	close(d.underWay[key])
+	delete(d.underWay, key)
+	d.many.Add(-1)
 }
 
 // behindFor is for how long a process lowers nothing after it has seen that its clock is behind.
@@ -124,10 +137,14 @@ func (t *Touches) mayLower(r *rules.Rules, l driver.Life, now driver.Instant) bo
 	return beyond
 }
 
-// lowers reports whether l's expiry must be lowered now, or may be less than was read once a write ends that lowers it.
+// Lowers reports whether a write is under way that is to lower key's expiry: the one that was read, whatever it is,
+// may not last.
+func (t *Touches) Lowers(key string) bool { return t.lowering.ended(key) != nil }
+
+// lowers reports whether l's expiry must be lowered now.
 func (t *Touches) lowers(r *rules.Rules, key string, l driver.Life, now driver.Instant) bool {
 	beyond := t.mayLower(r, l, now)
-	if beyond && t.lowering.claim(key, now, r.Window(), true) == 0 && !t.lowering.underWay(key, now) {
+	if beyond && t.lowering.claim(key, now, r.Window(), true) == 0 {
 		t.Tally.Add(tally.Damped)
 		return false
 	}
@@ -136,7 +153,7 @@ func (t *Touches) lowers(r *rules.Rules, key string, l driver.Life, now driver.I
 
 // Lower claims the lowering of m's expiry, by a write at now.
 //
-// No other write lowers it until Lowered is called. Zero means no claim: m is nil, within the
+// No other write lowers it until Lowered is called, which must not be forgotten. Zero means no claim: m is nil, within the
 // policy, or was lowered recently.
 func (t *Touches) Lower(r *rules.Rules, key string, m *driver.Meta, now driver.Instant) (claim driver.Instant) {
 	if m == nil || !t.mayLower(r, m.Life, now) {

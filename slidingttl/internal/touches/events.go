@@ -19,7 +19,7 @@ const (
 	Lost                   // the record was gone: no failure
 	Deferred               // the record is locked by another client: no failure
 	Failed                 // the touch failed
-	Shed                   // given up: too many waited, or it waited too long
+	Shed                   // given up: too many waited, or its record died first
 
 	none Result = -1 // it was no touch after all
 )

@@ -211,7 +211,7 @@ func (t *Touches) run(n *touch) {
 		if m := t.Memo.landedSince(&n.Access); m.serves(&n.Access) && !n.unlike() {
 			o = m
 		} else {
-			o = t.write(ctx, n.most, &n.Access, n.readFirst, n.waited)
+			o = t.write(ctx, n.most, &n.Access, n.readFirst)
 		}
 		return
 	}

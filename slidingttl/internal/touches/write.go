@@ -17,14 +17,15 @@ import (
 const touchAttempts = 16
 
 // write writes what a needs, and plans again after a conflict. most bounds a read that comes first, and then all
-// other trips together; zero: ctx bounds them. readFirst: a.Was and its rules may be stale. waited: a was queued, and
-// its record may have died meanwhile.
-func (t *Touches) write(ctx context.Context, most time.Duration, a *Access, readFirst, waited bool) Outcome {
+// other trips together; zero: ctx bounds them. readFirst: a.Was and its rules may be stale.
+func (t *Touches) write(ctx context.Context, most time.Duration, a *Access, readFirst bool) Outcome {
 	trips, end := within(ctx, most)
 	defer func() { end() }()
 	o := Outcome{Was: a.Was, Meta: a.Was}
 	r, read, err := a.Rules, true, error(nil)
 	began, at := a.Birth, a.At // with a local driver no time has passed
+	claim := driver.Instant(0)
+	defer func() { t.Lowered(a.Key, claim, false, nil) }()
 	for attempt := range touchAttempts {
 		m := o.Meta
 		if t.Rules != nil {
@@ -33,7 +34,6 @@ func (t *Touches) write(ctx context.Context, most time.Duration, a *Access, read
 		if !t.Local || attempt > 0 {
 			began, at = t.instants()
 		}
-		waited = waited || attempt == 0 && a.Was.Alive(a.At) && !a.Was.Alive(began) // behind another touch of the key
 		if readFirst || !r.Alive(m.Life, began) {
 			if m, r, err = t.Read(trips, a.Key); err != nil {
 				break
@@ -61,7 +61,7 @@ func (t *Touches) write(ctx context.Context, most time.Duration, a *Access, read
 		if m.Version != a.Was.Version {
 			before = driver.Life{}
 		}
-		life, claim := m.Life, driver.Instant(0)
+		life := m.Life
 		if r.Due(m.Life, a.DueFrom) || restores(m.Life, before) {
 			// A first expiry may have passed since the access: the clock was set, or the touch waited. The access then
 			// counts from now; and so does the record's life, if its cap has passed too.
@@ -77,18 +77,25 @@ func (t *Touches) write(ctx context.Context, most time.Duration, a *Access, read
 		}
 		o.Cap = r.Cap(life.CreatedAt)
 		if life == m.Life {
-			o.result = Shared
-			return o
+			if !t.awaitLowering(trips, a.Key) {
+				o.result = Shared
+				return o
+			}
+			readFirst = true // what is left may be less than a is owed
 		}
 		if err = cmp.Or(trips.Err(), t.Closed()); err != nil {
-			t.Lowered(a.Key, claim, false, err)
 			break
+		}
+		if readFirst {
+			err = driver.ErrConflict
+			continue
 		}
 		o.tried = true
 		since := t.Memo.Clock()
 		var version driver.Version
 		version, err = t.Write(trips, a.Key, m, life, began)
 		t.Lowered(a.Key, claim, !driver.MayUndo(ctx), err)
+		claim = 0
 		if err == nil {
 			if o.Replaced, o.Meta = m, (driver.Meta{Life: life, Version: version}); m.CreatedAt == 0 && !a.Saved {
 				t.Tally.Add(tally.Adopted)
@@ -107,7 +114,7 @@ func (t *Touches) write(ctx context.Context, most time.Duration, a *Access, read
 		}
 		readFirst, read = t.ByValue && o.Meta.Version != m.Version, false
 	}
-	return t.missed(a, o, err, waited)
+	return t.missed(a, o, err)
 }
 
 // within returns a context that ends after most, if that is not zero.
@@ -116,6 +123,21 @@ func within(ctx context.Context, most time.Duration) (context.Context, context.C
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, most)
+}
+
+// awaitLowering waits for another's write that is to lower key's expiry, and reports whether there was one. In a
+// transaction of ctx it does not wait: that write may wait for the transaction.
+func (t *Touches) awaitLowering(ctx context.Context, key string) bool {
+	lowered := t.lowering.ended(key)
+	if lowered == nil || driver.MayUndo(ctx) {
+		return false
+	}
+	select {
+	case <-lowered:
+	case <-ctx.Done():
+	case <-t.stop.Done():
+	}
+	return true
 }
 
 // planned is the life that a's touch writes over l for an access at at. created is the created_at of a
@@ -136,14 +158,14 @@ func (t *Touches) planned(a *Access, r *rules.Rules, l, before driver.Life, at, 
 }
 
 // missed returns the outcome of a touch that ended with err.
-func (t *Touches) missed(a *Access, o Outcome, err error, waited bool) Outcome {
+func (t *Touches) missed(a *Access, o Outcome, err error) Outcome {
 	if errors.Is(err, driver.ErrNotFound) {
 		err = ErrGone
 	}
 	if o.Err, o.result = err, Failed; o.lost() {
 		t.Memo.Forget(a.Key)
-		if o.result = Lost; waited && !a.Was.Alive(t.now()) {
-			o.result = Shed // it probably died in the queue
+		if o.result = Lost; !a.Was.Alive(t.now()) {
+			o.result = Shed // it probably died before its touch landed
 		}
 	}
 	if errors.Is(err, driver.ErrLocked) {
