@@ -45,6 +45,12 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		return found, bad.Err()
 	}
 	res, err := read(ctx, d, nil, func(token *string) (azcosmos.ReadManyItemsResponse, *http.Response, error) {
+		if d.sessions.unread() { // the client may know the partitions of a former one
+			if _, _, err := d.readContainer(ctx, d.sessions.now()); err != nil {
+				return azcosmos.ReadManyItemsResponse{}, nil, err
+			}
+			_, token = d.sessions.token(nil)
+		}
 		res, err := d.client.ReadManyItems(ctx, items, &azcosmos.ReadManyItemsOptions{SessionToken: token})
 		if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 			// With concurrent queries azcosmos 1.5.0 (collectChunkResults) reports a cancelled

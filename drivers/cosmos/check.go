@@ -62,16 +62,12 @@ func indexPath(name string) string {
 // they cost 5.3 request units.
 func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 	at := kit.ServerTime{Sent: time.Now(), Step: time.Second}
-	res, err := d.client.Read(ctx, nil)
+	res, _, err := d.readContainer(ctx, d.sessions.now())
 	if err != nil {
 		return failed(ctx, err)
 	}
 	at.Got = time.Now()
 	p := res.ContainerProperties
-	d.sessions.of(p.ResourceID)
-	if p.PartitionKeyDefinition.Version < 2 {
-		d.sessions.hashesOtherwise()
-	}
 	c := check{container: p.ID}
 	c.partitionKey(p, d.Properties(p.ID))
 	c.timeToLive(p, longest)

@@ -21,7 +21,7 @@ func (d *Driver[T]) hashOf(k identity) (h hash) {
 	return h
 }
 
-func (h hash) compare(other hash) int { return slices.Compare(h[:], other[:]) }
+func (h *hash) compare(other *hash) int { return slices.Compare(h[:], other[:]) }
 
 // murmur3 is MurmurHash3_x64_128 with the seed 0. Source: https://github.com/aappleby/smhasher.
 func murmur3(data []byte) (h1, h2 uint64) {
@@ -52,50 +52,73 @@ func murmur3(data []byte) (h1, h2 uint64) {
 	return h1, h2 + h1
 }
 
-// ranges is what answers have told of where physical partitions lie: between two keys of one
-// partition are no keys of another, until it is split.
+// ranges is what answers have told of where physical partitions lie: between two keys of one partition are no
+// keys of another, until it is split.
 type ranges struct {
-	known    []span          // in order
-	split    map[string]bool // ids of partitions in whose range another was found
-	unusable bool            // the container hashes keys in another way
+	spans    []span // in the order in which the partitions became known
+	unusable bool   // the container hashes keys in another way
 }
 
+// span is the part of a physical partition in which it has answered.
 type span struct {
-	first, last hash
 	part        string // the id of the partition key range
+	first, last hash
+	over        []int // the spans of partitions from which this one was split
 }
 
-// search returns the span that has h, or the index where it would be.
-func (r *ranges) search(h hash) (i int, found bool) {
-	return slices.BinarySearchFunc(r.known, h, func(s span, h hash) int {
-		if s.last.compare(h) < 0 {
-			return -1
+// around appends the spans that have h to in.
+func (r *ranges) around(h *hash, in []int) []int {
+	for i := range r.spans {
+		if s := &r.spans[i]; s.first.compare(h) <= 0 && s.last.compare(h) >= 0 {
+			in = append(in, i)
 		}
-		return max(s.first.compare(h), 0)
-	})
+	}
+	return in
 }
 
-// learn notes that h is in part.
-func (r *ranges) learn(h hash, part string) {
-	i, found := r.search(h)
-	if r.unusable || found && r.known[i].part == part {
+// part returns the partition that has h. Of several that have answered around h, it is the one that was split
+// from all the others; while no answer has shown that, the partition is not known.
+func (r *ranges) part(h *hash) (id string, known bool) {
+	var room [8]int
+	in := r.around(h, room[:0])
+	for _, i := range in {
+		older := func(j int) bool { return j == i || slices.Contains(r.spans[i].over, j) }
+		if !slices.ContainsFunc(in, func(j int) bool { return !older(j) }) {
+			return r.spans[i].part, true
+		}
+	}
+	return "", false
+}
+
+// learn notes that part has answered about h, to a request that was sent when the first known spans were known. It
+// is newer than those of their partitions that had h: only then has the answer not come later than one of theirs.
+func (r *ranges) learn(h *hash, part string, known int) {
+	if r.unusable {
 		return
 	}
-	if found {
-		if r.split == nil {
-			r.split = make(map[string]bool)
-		}
-		r.split[r.known[i].part] = true
-		r.known = slices.Delete(r.known, i, i+1)
+	at := 0
+	for at < len(r.spans) && r.spans[at].part != part {
+		at++
 	}
-	switch {
-	case i > 0 && r.known[i-1].part == part:
-		r.known[i-1].last = h
-	case i < len(r.known) && r.known[i].part == part:
-		r.known[i].first = h
-	case r.split[part] || slices.ContainsFunc(r.known, func(s span) bool { return s.part == part }):
-		*r = ranges{unusable: true} // ids are not used again
-	default:
-		r.known = slices.Insert(r.known, i, span{h, h, part})
+	if at == len(r.spans) {
+		r.spans = append(r.spans, span{part: part, first: *h, last: *h})
+	}
+	s := &r.spans[at]
+	if h.compare(&s.first) < 0 {
+		s.first = *h
+	}
+	if h.compare(&s.last) > 0 {
+		s.last = *h
+	}
+	var room [8]int
+	for _, i := range r.around(h, room[:0]) {
+		switch {
+		case i >= known || i == at || slices.Contains(s.over, i):
+		case slices.Contains(r.spans[i].over, at):
+			*r = ranges{unusable: true} // a partition that was split does not answer again
+			return
+		default:
+			s.over = append(s.over, i)
+		}
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,8 +57,8 @@ func TestTokenOfThePartition(t *testing.T) {
 					}
 				}
 			}
-			if f.sessions.now().ranges.unusable || len(f.sessions.now().ranges.known) < 16 {
-				t.Errorf("%d spans are known", len(f.sessions.now().ranges.known))
+			if r := f.sessions.now().ranges; r.unusable || len(r.spans) < 16 {
+				t.Errorf("%d spans are known", len(r.spans))
 			}
 			single := 0
 			for key := range metas {
@@ -75,11 +77,93 @@ func TestTokenOfThePartition(t *testing.T) {
 		})
 	}
 	var r ranges
+	answer := func(key uint64, part string) { r.learn(&hash{key}, part, len(r.spans)) }
 	for i, part := range []string{"a", "b", "a"} {
-		r.learn(hash{uint64(i)}, part)
+		answer(uint64(i), part)
 	}
-	if !r.unusable {
+	if part, known := r.part(&hash{1}); known {
+		t.Errorf("a key between others of another partition is taken to be in %s", part)
+	}
+	answer(1, "b")
+	if part, _ := r.part(&hash{1}); part != "b" || r.unusable {
+		t.Errorf("after a split the key is taken to be in %s", part)
+	}
+	if answer(1, "a"); !r.unusable {
 		t.Error("partitions that are not ranges are taken for ranges")
+	}
+}
+
+// Over any history of splits and of answers that come in any order, no key is taken to be in a partition that is older
+// than one that has answered about it, and in the end all partitions are known.
+func TestRangesHistories(t *testing.T) {
+	type request struct {
+		key, known int
+		part       string // empty: not served yet
+	}
+	for seed := range uint64(2000) {
+		random := rand.New(rand.NewPCG(seed, 7))
+		var r ranges
+		var parts [16]string         // of each key; a partition's id begins with that of the one that it was split from
+		told := make(map[int]string) // the newest partition that has answered about a key
+		var under []*request         // under way
+		next := 0
+		split := func() {
+			old, half := parts[random.IntN(len(parts))], random.IntN(len(parts))
+			for i, part := range parts {
+				if part == old && i < half {
+					parts[i] = fmt.Sprint(part, "/", next)
+				} else if part == old {
+					parts[i] = fmt.Sprint(part, "/", next+1)
+				}
+			}
+			next += 2
+		}
+		answer := func(q *request) {
+			r.learn(&hash{uint64(q.key)}, q.part, q.known)
+			if len(q.part) > len(told[q.key]) {
+				told[q.key] = q.part
+			}
+			for key, newest := range told {
+				if part, known := r.part(&hash{uint64(key)}); known && !strings.HasPrefix(part+"/", newest+"/") {
+					t.Fatalf("seed %d: key %d is taken to be in %s, but %s has answered", seed, key, part, newest)
+				}
+			}
+		}
+		split()
+		for range 100 {
+			switch random.IntN(8) {
+			case 0:
+				if random.IntN(4) == 0 {
+					split()
+				}
+			case 1, 2, 3:
+				under = append(under, &request{key: random.IntN(len(parts)), known: len(r.spans)})
+			case 4, 5:
+				if len(under) > 0 {
+					if q := under[random.IntN(len(under))]; q.part == "" {
+						q.part = parts[q.key]
+					}
+				}
+			default:
+				if len(under) == 0 {
+					continue
+				}
+				if i := random.IntN(len(under)); under[i].part != "" {
+					answer(under[i])
+					under = slices.Delete(under, i, i+1)
+				}
+			}
+		}
+		for range 2 {
+			for key := range parts {
+				answer(&request{key, len(r.spans), parts[key]})
+			}
+		}
+		for key, want := range parts {
+			if part, known := r.part(&hash{uint64(key)}); !known || part != want {
+				t.Fatalf("seed %d: in the end key %d is taken to be in %q, want %q", seed, key, part, want)
+			}
+		}
 	}
 }
 

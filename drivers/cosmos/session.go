@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -23,9 +24,11 @@ const (
 // sessions keeps the latest session token of each physical partition, by the container that they are of: one
 // that is created anew counts anew.
 type sessions struct {
-	mu      sync.Mutex // guards the rest
-	current *container // nil: no request has been made
-	others  map[string]*container
+	mu              sync.Mutex // guards the rest
+	current         *container // nil: no request has been made
+	others          map[string]*container
+	read            *container // the current one when the client was last made to read its container
+	hashesOtherwise bool       // by the last such read: keys' hashes do not tell where their partitions lie
 }
 
 // container has the tokens of one container.
@@ -40,29 +43,36 @@ type container struct {
 // mostOthers limits how many containers are remembered that are not the current one.
 const mostOthers = 16
 
-// now returns the container that answered last, for a request that is about to be sent.
-func (s *sessions) now() *container {
+// moment is what answers had told when a request was sent. The answer changes what they had told by then, and no
+// more: it may come later than one that is newer.
+type moment struct {
+	*container     // that answered last
+	spans      int // how many of its ranges were known
+}
+
+// now returns the moment for a request that is about to be sent.
+func (s *sessions) now() moment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.locked()
 }
 
-func (s *sessions) locked() *container {
+func (s *sessions) locked() moment {
 	if s.current == nil {
 		s.current = &container{}
 	}
-	return s.current
+	return moment{s.current, len(s.current.ranges.spans)}
 }
 
 // token returns the token for a read of keys with that hash: of their partition, or of all while that
-// is not known. Nil, for a read of several partitions: of all. It also returns the token's container.
-func (s *sessions) token(of *hash) (*container, *string) {
+// is not known. Nil, for a read of several partitions: of all. It also returns the moment for the read.
+func (s *sessions) token(of *hash) (moment, *string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.locked()
-	if of != nil {
-		if i, found := c.ranges.search(*of); found {
-			return c, c.tokens[c.ranges.known[i].part]
+	if of != nil && !s.hashesOtherwise {
+		if part, known := c.ranges.part(of); known {
+			return c, c.tokens[part]
 		}
 	}
 	if c.joined == nil && len(c.tokens) > 0 {
@@ -74,13 +84,6 @@ func (s *sessions) token(of *hash) (*container, *string) {
 		c.joined = &joined
 	}
 	return c, c.joined
-}
-
-// hashesOtherwise says that keys' hashes tell nothing of where their partitions lie.
-func (s *sessions) hashesOtherwise() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.locked().ranges = ranges{unusable: true}
 }
 
 // unknown reports whether no answer has named the tokens' container.
@@ -95,20 +98,30 @@ func (s *sessions) of(rid string) {
 	}
 }
 
-// answered takes rid for the container that has answered a request, which was sent when the current one was
-// sent. It reports whether that is another.
-func (s *sessions) answered(rid string, sent *container) bool {
+// answered takes what a read of the container has told, which was sent then. It reports whether another container
+// has answered.
+func (s *sessions) answered(p *azcosmos.ContainerProperties, sent moment) (another bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.find(rid, sent)
+	c := s.find(p.ResourceID, sent)
+	if c == s.current {
+		s.read, s.hashesOtherwise = c, p.PartitionKeyDefinition.Version < 2
+	}
 	return sent.id != "" && c.id != sent.id
 }
 
-// find returns the container of that _rid, which has answered a request that was sent when the current one
-// was sent. It becomes the current one, unless another has meanwhile: an answer that comes late may be of one
-// that was deleted before that was created.
-func (s *sessions) find(rid string, sent *container) *container {
-	is := s.locked()
+// unread reports whether the client has not been made to read the current container.
+func (s *sessions) unread() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.locked().container != s.read
+}
+
+// find returns the container of that _rid, which has answered a request that was sent then. It becomes the
+// current one, unless another has meanwhile: an answer that comes late may be of one that was deleted before
+// that was created.
+func (s *sessions) find(rid string, sent moment) *container {
+	is := s.locked().container
 	if rid == is.named {
 		return is
 	}
@@ -131,7 +144,7 @@ func (s *sessions) find(rid string, sent *container) *container {
 	}
 	delete(s.others, id)
 	other := c
-	if sent == is {
+	if sent.container == is {
 		s.current, other = c, is
 	}
 	for old := range s.others {
@@ -155,8 +168,8 @@ func containerOf(rid string) string {
 }
 
 // observe takes the session token from an answer about keys with that hash; nil: of several partitions. The
-// request was sent when the current container was sent. It reports whether another container has answered.
-func (s *sessions) observe(answer *http.Response, of *hash, sent *container) (another bool) {
+// request was sent then. It reports whether another container has answered.
+func (s *sessions) observe(answer *http.Response, of *hash, sent moment) (another bool) {
 	if answer == nil {
 		return false
 	}
@@ -167,13 +180,17 @@ func (s *sessions) observe(answer *http.Response, of *hash, sent *container) (an
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.locked()
+	c := s.locked().container
 	if rid := answer.Header.Get(containerHeader); rid != "" {
 		c = s.find(rid, sent)
 		another = sent.id != "" && c.id != sent.id
 	}
 	if of != nil {
-		c.ranges.learn(*of, part)
+		known := sent.spans
+		if c != sent.container {
+			known = 0
+		}
+		c.ranges.learn(of, part, known)
 	}
 	if known := c.tokens[part]; known != nil && (*known == whole || !newer(token, (*known)[len(part)+1:])) {
 		return another
@@ -187,7 +204,7 @@ func (s *sessions) observe(answer *http.Response, of *hash, sent *container) (an
 }
 
 // learn takes the session token and the cost from an error's answer, as observe.
-func (d *Driver[T]) learn(sum *float64, of *hash, sent *container, err error) (another bool) {
+func (d *Driver[T]) learn(sum *float64, of *hash, sent moment, err error) (another bool) {
 	var answer *azcore.ResponseError
 	if err == nil || !errors.As(err, &answer) || answer.RawResponse == nil {
 		return false
@@ -221,14 +238,21 @@ func read[T, R any](ctx context.Context, d *Driver[T], of *hash, ask func(token 
 				}
 				continue
 			}
-			c, cerr := d.client.Read(ctx, nil)
-			another = cerr == nil && d.sessions.answered(c.ContainerProperties.ResourceID, sent)
+			_, another, _ = d.readContainer(ctx, sent)
 		}
 		if again++; !another || again == maxSends {
 			return res, err
 		}
 		pause = 10 * time.Millisecond
 	}
+}
+
+// readContainer reads the container, and reports whether it is another than that of the moment. The read renews what
+// azcosmos 1.5.0 keeps of the container by its name, and so which physical partitions ReadManyItems asks: without
+// it those of the former container, until one is gone (410).
+func (d *Driver[T]) readContainer(ctx context.Context, sent moment) (res azcosmos.ContainerResponse, another bool, err error) {
+	res, err = d.client.Read(ctx, nil)
+	return res, err == nil && d.sessions.answered(res.ContainerProperties, sent), err
 }
 
 // newer reports whether token is later than known. Both are "version#LSN", with more parts for

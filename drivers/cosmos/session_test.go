@@ -160,10 +160,13 @@ func TestSessionOfUnknownContainer(t *testing.T) {
 	var s sessions
 	s.observe(&http.Response{Header: http.Header{"X-Ms-Session-Token": {"0:-1#7"}}}, nil, s.now())
 	has := func() bool { _, token := s.token(nil); return token != nil }
-	if s.answered("AQAAAAAAAAA=", s.now()) || !has() {
+	read := func(rid string) (another bool) {
+		return s.answered(&azcosmos.ContainerProperties{ResourceID: rid}, s.now())
+	}
+	if read("AQAAAAAAAAA=") || !has() {
 		t.Error("the first name of the container has dropped its tokens")
 	}
-	if !s.answered("AgAAAAAAAAA=", s.now()) || has() {
+	if !read("AgAAAAAAAAA=") || has() {
 		t.Error("another container has kept the tokens")
 	}
 }
@@ -176,7 +179,7 @@ func TestSessionOfAnotherContainer(t *testing.T) {
 	} {
 		f := open[session](t, nil)
 		f.writeOften(t)
-		f.createAnew(t)
+		f.createAnew(t, 1)
 		if err := read(f.Driver); err != nil && !errors.Is(err, driver.ErrNotFound) {
 			t.Errorf("%s from the new container: %v", name, err)
 		}
@@ -226,7 +229,7 @@ func TestRecreatedUnnamed(t *testing.T) {
 	f := open[session](t, nil, unnamed)
 	f.writeOften(t)
 	f.mustGet(t, "k")
-	f.createAnew(t)
+	f.createAnew(t, 1)
 	if _, err := f.Get(t.Context(), "k"); !errors.Is(err, driver.ErrNotFound) {
 		t.Errorf("a read from the new container: %v", err)
 	}
@@ -246,7 +249,7 @@ func TestRecreatedOwnWrites(t *testing.T) {
 	} {
 		f := open[session](t, nil)
 		f.writeOften(t)
-		f.createAnew(t)
+		f.createAnew(t, 1)
 		f.account.SetLag(true)
 		f.mustInsert(t, "k", session{User: "new"}, lasting(time.Hour), base)
 		if new, err := read(f); err != nil || !new {
@@ -255,13 +258,121 @@ func TestRecreatedOwnWrites(t *testing.T) {
 	}
 }
 
+// GetMulti finds the records of a container that was created anew with more physical partitions. The client
+// asks those that it knows, by the container's name.
+func TestRecreatedWithMorePartitions(t *testing.T) {
+	f := open[session](t, nil)
+	if _, err := f.GetMulti(t.Context(), []string{"k0"}); err != nil {
+		t.Fatal(err)
+	}
+	f.createAnew(t, 2)
+	keys, all := f.touchedMany(t, 20)
+	for name, d := range map[string]*Driver[session]{"the process": f.Driver, "another driver of its client": f.another(t)} {
+		for range 2 {
+			if found, err := d.GetMulti(t.Context(), keys); err != nil || len(found) != len(all) {
+				t.Errorf("%s finds %d of %d records: %v", name, len(found), len(all), err)
+			}
+		}
+	}
+}
+
+// A container that hashes keys in another way is read with all tokens, also after it was created anew.
+func TestRecreatedHashesOtherwise(t *testing.T) {
+	f := open[session](t, nil)
+	definition := f.Properties("")
+	for _, rid := range []string{"AQAAAAAAAAA=", "AgAAAAAAAAA="} {
+		definition.ResourceID, definition.PartitionKeyDefinition.Version = rid, 1
+		if rid == "AQAAAAAAAAA=" { // as Check, once
+			f.sessions.answered(&definition, f.sessions.now())
+		}
+		var of hash
+		for _, token := range []string{"0:-1#5", "1:-1#5"} {
+			f.sessions.observe(&http.Response{Header: http.Header{"X-Ms-Content-Path": {rid}, "X-Ms-Session-Token": {token}}}, &of, f.sessions.now())
+			of[0]++
+		}
+		if _, token := f.sessions.token(&hash{}); token == nil || strings.Count(*token, ":") != 2 {
+			t.Errorf("a read from %s carries the token %v, want all", rid, token)
+		}
+	}
+}
+
+// Of answers about a key from a partition and from one that was split from it, none that comes late makes the process miss its
+// own write. Once an answer shows which is newer, reads carry one token again.
+func TestSplitAndLateAnswer(t *testing.T) {
+	for name, write := range map[string]func(f *fixture[session], was driver.Meta) (driver.Life, error){
+		"touch": func(f *fixture[session], was driver.Meta) (driver.Life, error) {
+			_, err := f.Touch(t.Context(), "k", was, lasting(2*time.Hour), base)
+			return lasting(2 * time.Hour), err
+		},
+		"delete": func(f *fixture[session], _ driver.Meta) (driver.Life, error) {
+			return driver.Life{}, f.Delete(t.Context(), "k")
+		},
+	} {
+		for order, late := range map[string]bool{"in time": false, "late": true} {
+			t.Run(name+" "+order, func(t *testing.T) {
+				arrived, come := make(chan struct{}), make(chan struct{})
+				f := open[session](t, nil, func(o *azcosmos.ClientOptions) {
+					client := *o.Transport.(*http.Client)
+					below := client.Transport
+					client.Transport = roundTripper(func(req *http.Request) (*http.Response, error) {
+						res, err := below.RoundTrip(req)
+						if req.Context().Value(slowly{}) != nil {
+							arrived <- struct{}{}
+							<-come
+						}
+						return res, err
+					})
+					o.Transport = &client
+				})
+				was := driver.Meta{Life: lasting(time.Hour)}
+				var err error
+				if was.Version, err = f.another(t).Insert(t.Context(), "k", session{}, was.Life, base); err != nil {
+					t.Fatal(err)
+				}
+				f.account.SetLag(true)
+				var read sync.WaitGroup
+				read.Go(func() {
+					if _, err := f.Get(context.WithValue(t.Context(), slowly{}, 0), "k"); err != nil && !errors.Is(err, driver.ErrNotFound) {
+						t.Error(err)
+					}
+				})
+				<-arrived
+				if !late {
+					close(come)
+					read.Wait()
+				}
+				f.account.Split()
+				want, err := write(f, was)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if late {
+					close(come)
+					read.Wait()
+				}
+				for range 2 {
+					if e, err := f.Get(t.Context(), "k"); e.Life != want || err != nil && !errors.Is(err, driver.ErrNotFound) {
+						t.Errorf("the process reads %+v, %v; want %+v", e.Life, err, want)
+					}
+				}
+				k, _ := f.identity("k")
+				of := f.hashOf(k)
+				if _, token := f.sessions.token(&of); token == nil || strings.Count(*token, ":") != 1 {
+					t.Errorf("afterwards a read carries the token %v, want one", token)
+				}
+			})
+		}
+	}
+}
+
 // slowly is a Context whose requests get their answers when release allows.
 type slowly struct{}
 
-// Over any history of a process's writes and reads, answers that come late, and containers that are deleted and
-// created anew, a process reads its own writes. Answers come late by some steps of the process's other calls.
+// Over any history of a process's writes and reads, answers that come late, splits, and containers that are deleted
+// and created anew with more physical partitions or fewer, a process reads its own writes. Answers come late by some
+// steps of the process's other calls.
 func TestSessionHistories(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 7))
 			var mu sync.Mutex
@@ -297,6 +408,7 @@ func TestSessionHistories(t *testing.T) {
 			}
 			stored := map[string]string{}
 			known := map[string]bool{}
+			splits := 0
 			write := func(key string) {
 				if err := f.Delete(t.Context(), key); err != nil {
 					t.Fatal(err)
@@ -307,8 +419,8 @@ func TestSessionHistories(t *testing.T) {
 			f.account.SetLag(true)
 			var history []string
 			for range 150 {
-				key := string(rune('a' + random.IntN(3)))
-				what := random.IntN(10)
+				key := string(rune('a' + random.IntN(5)))
+				what := random.IntN(11)
 				history = append(history, fmt.Sprint(what, key))
 				switch what {
 				case 0:
@@ -317,7 +429,8 @@ func TestSessionHistories(t *testing.T) {
 					}
 				case 1:
 					if random.IntN(3) == 0 {
-						f.createAnew(t)
+						f.createAnew(t, 1+random.IntN(3))
+						splits = 0
 						clear(stored)
 					}
 				case 2:
@@ -339,22 +452,25 @@ func TestSessionHistories(t *testing.T) {
 					<-arrived
 				case 5, 6:
 					write(key)
-				default:
-					var user string
-					var err error
-					if what == 7 {
-						var found map[string]driver.Entry[session]
-						found, err = f.GetMulti(t.Context(), []string{key})
-						user = found[key].Value.User
-					} else {
-						var e driver.Entry[session]
-						if e, err = f.Get(t.Context(), key); errors.Is(err, driver.ErrNotFound) {
-							err = nil
-						}
-						user = e.Value.User
+				case 7:
+					if splits < 3 {
+						f.account.Split()
+						splits++
 					}
-					if err != nil || user != stored[key] {
-						t.Errorf("after %v the process reads %q, %v; it wrote %q", history, user, err, stored[key])
+				case 8:
+					found, err := f.GetMulti(t.Context(), []string{"a", "b", "c", "d", "e"})
+					for _, key := range []string{"a", "b", "c", "d", "e"} {
+						if user := found[key].Value.User; err != nil || user != stored[key] {
+							t.Errorf("after %v the process reads %q of %s together, %v; it wrote %q", history, user, key, err, stored[key])
+						}
+					}
+				default:
+					e, err := f.Get(t.Context(), key)
+					if errors.Is(err, driver.ErrNotFound) {
+						err = nil
+					}
+					if err != nil || e.Value.User != stored[key] {
+						t.Errorf("after %v the process reads %q, %v; it wrote %q", history, e.Value.User, err, stored[key])
 					}
 				}
 				pass(false)
@@ -407,7 +523,7 @@ func TestRecreatedReadTogether(t *testing.T) {
 		f := open[session](t, nil, with...)
 		f.writeOften(t)
 		f.mustGet(t, "k")
-		f.createAnew(t)
+		f.createAnew(t, 1)
 		var reads sync.WaitGroup
 		for range 20 {
 			reads.Go(func() {
@@ -431,11 +547,18 @@ func (f *fixture[T]) writeOften(t *testing.T) {
 	}
 }
 
-// createAnew deletes the container, and creates it.
-func (f *fixture[T]) createAnew(t *testing.T) {
+// createAnew deletes the container, and creates it with that many physical partitions.
+func (f *fixture[T]) createAnew(t *testing.T, partitions int) {
 	t.Helper()
 	if _, err := f.container.Delete(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	f.account.Container(t, f.Properties(f.container.ID()), impatient)
+	db, err := f.account.Client(t, impatient).NewDatabase("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	throughput := azcosmos.NewManualThroughputProperties(int32(partitions) * 10_000)
+	if _, err := db.CreateContainer(t.Context(), f.Properties(f.container.ID()), &azcosmos.CreateContainerOptions{ThroughputProperties: &throughput}); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -32,8 +32,9 @@ type Options struct {
 	// that prefer it read there.
 	SecondRegion bool
 
-	// Partitions is how many physical partitions a container begins with. Zero: 1. For
-	// more, its partition key has to be of version 2.
+	// Partitions is how many physical partitions a container begins with, at least: one that is
+	// created with a throughput has one for each 10,000 RU/s. Zero: 1. For more, its partition key
+	// has to be of version 2.
 	Partitions int
 
 	// HTTP2 makes Client and Container use HTTP/2, here without TLS. azcosmos does so by

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -114,12 +115,19 @@ func (c *call) createDatabase() answer {
 	return c.database(http.StatusCreated, db)
 }
 
+// partitionUnits are the request units in a second that a physical partition provides at most. Source:
+// https://learn.microsoft.com/azure/cosmos-db/partitioning-overview#physical-partitions
+const partitionUnits = 10_000
+
 func (c *call) createContainer(db *database) answer {
 	n := &container{a: c.a, rid: c.a.rid(), items: make(map[string]*item), rangesVersion: 1}
 	if wrong := n.configure(c); wrong != nil {
 		return *wrong
 	}
 	count := max(c.a.opts.Partitions, 1)
+	if units, err := strconv.Atoi(c.header.Get("x-ms-offer-throughput")); err == nil {
+		count = min(max(count, (units+partitionUnits-1)/partitionUnits), hashes)
+	}
 	if count > 1 && n.keyVersion != 2 {
 		return badRequest("A partition key of version %d is kept in one physical partition here.", n.keyVersion)
 	}

@@ -65,6 +65,33 @@ func TestReadManyAcrossASplit(t *testing.T) {
 	}
 }
 
+// A container that is created with a throughput begins with the physical partitions that provide it.
+func TestPartitionsOfThroughput(t *testing.T) {
+	f := open(t, nil, azcosmos.ContainerProperties{})
+	for units, want := range map[int32]uint64{400: 1, 10_000: 1, 20_100: 3} {
+		db, err := f.Client(t).NewDatabase(databaseID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, throughput := fmt.Sprint("of", units), azcosmos.NewManualThroughputProperties(units)
+		properties := azcosmos.ContainerProperties{ID: id, PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/id"}, Version: 2}}
+		if _, err := db.CreateContainer(t.Context(), properties, &azcosmos.CreateContainerOptions{ThroughputProperties: &throughput}); err != nil {
+			t.Fatal(err)
+		}
+		if f.c, err = db.NewContainer(id); err != nil {
+			t.Fatal(err)
+		}
+		all := f.many(t, 50, byID)
+		before := f.Counts()
+		if res, err := f.c.ReadManyItems(t.Context(), all, nil); err != nil || len(res.Items) != len(all) {
+			t.Fatalf("%d items, %v; want %d", len(res.Items), err, len(all))
+		}
+		if n := f.Counts().Since(before).Query; n != want {
+			t.Errorf("at %d RU/s %d physical partitions are queried, want %d", units, n, want)
+		}
+	}
+}
+
 // A query that began before a split returns each item once.
 func TestQueryAcrossASplit(t *testing.T) {
 	f := open(t, &Options{Partitions: 2}, azcosmos.ContainerProperties{})
