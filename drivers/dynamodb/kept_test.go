@@ -134,6 +134,23 @@ func (r *rounded) UnmarshalDynamoDBAttributeValue(av types.AttributeValue) error
 	return err
 }
 
+// noted has a field that only its pointer's methods write, where it is set.
+type noted struct{ Name, note string }
+
+func (n *noted) MarshalDynamoDBAttributeValue() (types.AttributeValue, error) {
+	m := map[string]string{"Name": n.Name}
+	if n.note != "" {
+		m["note"] = n.note
+	}
+	return attributevalue.Marshal(m)
+}
+func (n *noted) UnmarshalDynamoDBAttributeValue(av types.AttributeValue) error {
+	var m map[string]string
+	err := attributevalue.Unmarshal(av, &m)
+	n.Name, n.note = m["Name"], m["note"]
+	return err
+}
+
 // code and hexed are numbers that fmt, and so attributevalue, writes otherwise.
 type code int
 
@@ -218,6 +235,10 @@ func TestRefusesWhatIsNotKept(t *testing.T) {
 	acceptsIfKept(t, "what writes all its fields", nil, account{"u", netip.IPv6Loopback()})
 	acceptsIfKept(t, "an id that float64 does not have", nil, struct{ User rounded }{rounded{1541815603606036481}})
 	acceptsIfKept(t, "an id that it has", nil, struct{ User rounded }{rounded{17}})
+	acceptsIfKept(t, "keys of two texts", nil, struct{ M map[time.Time]string }{map[time.Time]string{time.Unix(17, 0).UTC(): "a", time.Unix(18, 0).UTC(): "b"}})
+	acceptsIfKept(t, "keys of one text", nil, struct{ M map[time.Time]string }{map[time.Time]string{time.Unix(17, 0).UTC(): "a", time.Unix(17, 0).In(time.FixedZone("GMT", 0)): "b"}})
+	acceptsIfKept(t, "a map of what hides nothing", nil, struct{ M map[string]noted }{map[string]noted{"a": {Name: "a"}}})
+	acceptsIfKept(t, "a map of what hides something", nil, struct{ M map[string]noted }{map[string]noted{"a": {"a", "b"}}})
 	acceptsIfKept(t, "keys that are errors", nil, struct{ Failed map[code]int }{map[code]int{404: 1}})
 	acceptsIfKept(t, "keys that have a format", nil, struct{ M map[hexed]int }{map[hexed]int{17: 1}})
 }
@@ -240,6 +261,42 @@ func TestTimesAreKept(t *testing.T) {
 	}{at})
 	_, err := New[struct{ *time.Time }](struct{ Client }{}, "t", nil)
 	wantInvalid(t, "an embedded pointer", err, "T", "time.Time a name")
+}
+
+// What holds itself, which attributevalue would follow until the stack ends the process, is refused.
+func TestRefusesWhatHoldsItself(t *testing.T) {
+	type node struct {
+		Next *node
+		Any  any
+		Map  map[string]*node
+		List []node
+	}
+	d := &Driver[any]{}
+	d.encoding = d.opts.encoding()
+	refuses := func(name string, v any) {
+		t.Helper()
+		_, err := d.encode(v)
+		wantInvalid(t, name, err, "value", "must not hold itself")
+	}
+	var n node
+	n.Next = &n
+	refuses("by a pointer", n)
+	a := &node{}
+	a.Any = a
+	refuses("by an interface", a)
+	refuses("by a map", struct{ M map[string]any }{map[string]any{"a": a}})
+	m := &node{Map: map[string]*node{}}
+	m.Map["a"] = &node{Map: m.Map}
+	refuses("in a map", m)
+	l := node{List: make([]node, 1)}
+	l.List[0] = l
+	refuses("in a slice", &l)
+	var x any
+	x = &x
+	refuses("a pointer to itself", x)
+	if _, err := d.encode(node{Next: &node{Next: &node{}}, List: make([]node, 3), Any: []byte("a")}); err != nil {
+		t.Error(err)
+	}
 }
 
 // A set has no order, and what an interface holds is read as another type: neither is held against a value

@@ -40,6 +40,7 @@ func (o *Options) encoding() *kit.Encoding {
 		Keys:   []string{"MarshalText", "UnmarshalText", "String", "Error", "Format"},
 		Native: func(t reflect.Type) bool { return t.ConvertibleTo(reflect.TypeFor[time.Time]()) },
 		Lost:   []reflect.Kind{reflect.Complex64, reflect.Complex128, reflect.Uintptr},
+		Loops:  true,
 		Encode: func(v any) (any, error) { return attributevalue.MarshalWithOptions(v, o.encoder()...) },
 		Decode: func(encoded, into any) error {
 			return attributevalue.UnmarshalWithOptions(encoded.(types.AttributeValue), into, o.decoder()...)

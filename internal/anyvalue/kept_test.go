@@ -120,6 +120,25 @@ func (i *ident) UnmarshalJSON(b []byte) error {
 	return err
 }
 
+// remark has a field that only its pointer's methods know, and is read by its fields too.
+type remark struct {
+	Name string
+	more string
+}
+
+func (r *remark) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Name string
+		More string `json:",omitempty"`
+	}{r.Name, r.more})
+}
+func (r *remark) UnmarshalJSON(b []byte) error {
+	var fields struct{ Name, More string }
+	err := json.Unmarshal(b, &fields)
+	r.Name, r.more = fields.Name, fields.More
+	return err
+}
+
 // Keys of minute have one text where they are in one minute.
 type minute int
 
@@ -138,6 +157,9 @@ var odd = []Leaf{
 	leaf(func(r *rand.Rand) ident { return ident{one(generator{Rand: r}, 17, r.Int64())} }),
 	leaf(func(r *rand.Rand) map[minute]secret {
 		return map[minute]secret{60: "a", minute(60 + r.IntN(3)): "b", 180: "c"}
+	}),
+	leaf(func(r *rand.Rand) map[string]remark {
+		return map[string]remark{"a": {"n", one(generator{Rand: r}, "", "more")}}
 	}),
 	{reflect.TypeFor[error](), func(r *rand.Rand) any { return errors.New("no route") }},
 	leaf(func(r *rand.Rand) cents { return cents(r.IntN(1000)) }),

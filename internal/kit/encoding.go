@@ -2,6 +2,7 @@ package kit
 
 import (
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,11 +21,12 @@ type Encoding struct {
 	Keys   []string                                          // methods that write or read a map's key
 	Native func(reflect.Type) bool                           // what it stores by itself, unless that has one of Pairs; nil: none
 	Lost   []reflect.Kind                                    // what it leaves out
+	Loops  bool                                              // what holds itself it follows for ever
 	Encode func(v any) (any, error)
 	Decode func(encoded, into any) error
 
 	// Tree returns what is encoded as who reads it without its type sees it: map[string]any, []any, and numbers by
-	// their digits. Entries of one name are as many in it.
+	// their digits.
 	Tree func(encoded any) (any, error)
 
 	types sync.Map // what doubt is known of each
@@ -43,6 +45,9 @@ func (e *Encoding) Given(v any, loose bool) (any, error) {
 		return v, nil
 	}
 	doubt := e.doubtOf(t)
+	if e.Loops && doubt.loops && e.deep(reflect.ValueOf(v), asked, deepest) {
+		return nil, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: "must not hold itself, nor be thousands of levels deep"}
+	}
 	if doubt.of == "" {
 		return v, nil
 	}
@@ -50,11 +55,11 @@ func (e *Encoding) Given(v any, loose bool) (any, error) {
 		p := reflect.New(t)
 		p.Elem().Set(reflect.ValueOf(v))
 		address := p.Interface()
-		if kept, _ := e.keeps(t, address, true, doubt.less); kept || loose {
+		if kept, _ := e.keeps(t, address, doubt); kept || loose {
 			return address, nil
 		}
 	}
-	if kept, encodes := e.keeps(t, v, false, false); kept || !encodes || loose { // whose error tells more
+	if kept, encodes := e.keeps(t, v, doubt); kept || !encodes || loose { // whose error tells more
 		return v, nil
 	}
 	return nil, &driver.InvalidError{
@@ -65,8 +70,9 @@ func (e *Encoding) Given(v any, loose bool) (any, error) {
 
 // keeps reports whether v, a t or its address, is encoded, and whether what is read of that is encoded the same again;
 // without its address too, if less is encoded with it. A panic is one of the value's methods.
-func (e *Encoding) keeps(t reflect.Type, v any, byAddress, less bool) (kept, encodes bool) {
+func (e *Encoding) keeps(t reflect.Type, v any, of doubt) (kept, encodes bool) {
 	defer func() { _ = recover() }()
+	byAddress := reflect.TypeOf(v) != t
 	was, err := e.Encode(v)
 	if err != nil {
 		return false, false
@@ -80,11 +86,11 @@ func (e *Encoding) keeps(t reflect.Type, v any, byAddress, less bool) (kept, enc
 	if !byAddress {
 		again = read.Elem().Interface()
 	}
-	kept = e.encodedAs(t, again, v, was)
-	if kept && less {
-		whole := reflect.ValueOf(v).Elem().Interface()
-		was, err := e.Encode(whole)
-		kept = err != nil || e.encodedAs(t, read.Elem().Interface(), whole, was)
+	kept = e.encodedAs(t, again, v, was) && e.whole(reflect.ValueOf(v), never)
+	if kept && byAddress && of.less {
+		value := reflect.ValueOf(v).Elem().Interface()
+		was, err := e.Encode(value)
+		kept = err != nil || e.encodedAs(t, read.Elem().Interface(), value, was)
 	}
 	return kept, encodes
 }
@@ -171,6 +177,94 @@ func (e *Encoding) differ(t reflect.Type, at place, was, is []any) bool {
 	return !agree(func(v any) any { return v })
 }
 
+// whole reports whether v is encoded with what no read can miss: each entry of a map under a name of its own, and of a
+// part without an address all that its pointer would encode.
+func (e *Encoding) whole(v reflect.Value, at place) bool {
+	t := v.Type()
+	switch byValue, byPointer, decoded := e.first(t); {
+	case t.Kind() == reflect.Interface:
+		return true
+	case at == never && byValue < 0 && byPointer >= 0 && byPointer == decoded && hides(t) && v.CanInterface():
+		p := reflect.New(t)
+		p.Elem().Set(v)
+		if was, err := e.Encode(v.Interface()); err != nil || !e.encodedAs(t, p.Interface(), v.Interface(), was) {
+			return false
+		}
+	case t.Kind() == reflect.Map && byPointer < 0 && e.oddKey(t.Key()) && v.Len() > 1:
+		encoded, err := e.Encode(v.Interface())
+		if err != nil {
+			return false
+		}
+		tree, err := e.Tree(encoded)
+		if in, ok := tree.(map[string]any); err != nil || ok && len(in) < v.Len() {
+			return false
+		}
+	}
+	for in, at := range e.within(v, at) {
+		if !e.whole(in, at) {
+			return false
+		}
+	}
+	return true
+}
+
+// deepest is far more levels than any store takes, and far less than what ends the process.
+const deepest = 5000
+
+// deep reports whether the encoder finds parts of v below so many levels.
+func (e *Encoding) deep(v reflect.Value, at place, levels int) bool {
+	for in, at := range e.within(v, at) {
+		if levels == 0 || e.deep(in, at, levels-1) {
+			return true
+		}
+	}
+	return false
+}
+
+// within yields the parts of v that the encoder looks into, and no others: they may be locked, or change.
+func (e *Encoding) within(v reflect.Value, at place) iter.Seq2[reflect.Value, place] {
+	return func(yield func(reflect.Value, place) bool) {
+		t := v.Type()
+		switch t.Kind() {
+		case reflect.Interface, reflect.Pointer:
+			if at = always; t.Kind() == reflect.Interface {
+				at = never
+			}
+			if !v.IsNil() {
+				yield(v.Elem(), at)
+			}
+			return
+		case reflect.Struct, reflect.Slice, reflect.Array, reflect.Map:
+		default:
+			return
+		}
+		if byValue, byPointer, _ := e.first(t); e.native(t) || byValue >= 0 || byPointer >= 0 && at != never {
+			return
+		}
+		switch t.Kind() {
+		case reflect.Struct:
+			for i := range t.NumField() {
+				if e.holds(t.Field(i)) && !yield(v.Field(i), at) {
+					return
+				}
+			}
+		case reflect.Map:
+			for _, in := range v.Seq2() {
+				if !yield(in, never) {
+					return
+				}
+			}
+		default:
+			in, at := e.part(t, "", at)
+			for i := range v.Len() {
+				if in.Kind() <= reflect.Complex128 || !yield(v.Index(i), at) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // form is how many a list has, and else what kind of a thing v is.
 func form(v any) any {
 	if list, ok := v.([]any); ok {
@@ -218,9 +312,10 @@ func (e *Encoding) holds(f reflect.StructField) bool {
 
 // doubt is what a type does not tell of the values that are read back.
 type doubt struct {
-	of   string // such parts; empty: none
-	less bool   // one may encode less with its address than without
-	lost error  // of Check
+	of    string // such parts; empty: none
+	less  bool   // one may encode less with its address than without
+	loops bool   // one may hold itself
+	lost  error  // of Check
 }
 
 // Check returns an *InvalidError for a t of which a part is never kept.
@@ -244,7 +339,7 @@ func (e *Encoding) doubtOf(t reflect.Type) doubt {
 		reflect.Type
 		place
 	}
-	visited := make(map[visit]bool)
+	visited := make(map[visit]bool) // true: not to its end
 	var found doubt
 	var of []string
 	lost := func(format string, args ...any) {
@@ -252,10 +347,12 @@ func (e *Encoding) doubtOf(t reflect.Type) doubt {
 	}
 	var walk func(reflect.Type, place)
 	walk = func(t reflect.Type, at place) {
-		if visited[visit{t, at}] {
+		if around, ok := visited[visit{t, at}]; ok {
+			found.loops = found.loops || around
 			return
 		}
 		visited[visit{t, at}] = true
+		defer func() { visited[visit{t, at}] = false }()
 		if k := t.Kind(); k != reflect.Pointer && k != reflect.Interface { // which have the methods of what they hold
 			if e.sound(t, at) {
 				return
@@ -267,7 +364,7 @@ func (e *Encoding) doubtOf(t reflect.Type) doubt {
 				found.less = found.less || !paired && byPointer != byValue
 			}
 			switch {
-			case paired && byValue < 0 && at == never && hides(t) && !e.plain(t):
+			case paired && byValue < 0 && at == never && isOpaque(t):
 				lost("must hold %v by pointer, since only its pointer encodes itself, and nothing in a map has an address", t)
 			case byPointer < 0 && isOpaque(t) && isText(t) && !e.native(t):
 				lost("must not hold %v, which has no exported field, and encodes itself only for others", t)
@@ -281,6 +378,7 @@ func (e *Encoding) doubtOf(t reflect.Type) doubt {
 		}
 		switch t.Kind() {
 		case reflect.Interface:
+			found.loops = true
 			if t.NumMethod() > 0 { // no decoder knows what to make for it
 				of = append(of, t.String())
 			}
@@ -318,15 +416,6 @@ func (e *Encoding) doubtOf(t reflect.Type) doubt {
 func (e *Encoding) sound(t reflect.Type, at place) bool {
 	byValue, byPointer, decoded := e.first(t)
 	return byPointer >= 0 && byPointer == decoded && (byValue == byPointer || at == always)
-}
-
-// plain reports whether the methods of a t's pointer write an empty one as its fields are written.
-func (e *Encoding) plain(t reflect.Type) (is bool) {
-	defer func() { _ = recover() }()
-	p := reflect.New(t)
-	a, err := e.Encode(p.Interface())
-	b, err2 := e.Encode(p.Elem().Interface())
-	return err == nil && err2 == nil && reflect.DeepEqual(a, b)
 }
 
 func (e *Encoding) native(t reflect.Type) bool { return e.Native != nil && e.Native(t) }

@@ -229,10 +229,27 @@ type decimal struct{ digits }
 
 func (d *decimal) MarshalJSON() ([]byte, error) { return d.digits.MarshalJSON() }
 
+// plot and chart write how many points they have themselves, which is all that is asked of them.
+type plot map[point]int
+
+func (p plot) MarshalJSON() ([]byte, error)  { return fmt.Appendf(nil, `{"n":%d}`, len(p)), nil }
+func (p *plot) UnmarshalJSON(b []byte) error { *p = plot{}; return nil }
+
+type chart struct{ Of map[point]int }
+
+func (c chart) MarshalJSON() ([]byte, error)  { return plot(c.Of).MarshalJSON() }
+func (c *chart) UnmarshalJSON(b []byte) error { return (*plot)(&c.Of).UnmarshalJSON(b) }
+
 // A part that is a doubt throws none on another, which is kept as it would be alone.
 func TestJSONAsksOfDoubtsOnly(t *testing.T) {
-	sum := *big.NewInt(17)
+	sum, near := *big.NewInt(17), map[point]int{{1.001, 1}: 1, {1.002, 1}: 2}
 	for _, v := range []any{
+		struct {
+			P plot
+			C map[string]chart
+			A any
+			N big.Int
+		}{near, map[string]chart{"c": {near}}, near, sum},
 		struct {
 			D digits
 			N big.Int
@@ -253,6 +270,11 @@ func TestJSONAsksOfDoubtsOnly(t *testing.T) {
 			D map[string]digits
 			N big.Int
 		}{map[string]digits{"d": "1.50"}, sum},
+		struct {
+			D map[point]int `json:"-"`
+			M map[string]int
+			N big.Int
+		}{near, nil, sum},
 		struct {
 			D any // read as another number
 			N big.Int

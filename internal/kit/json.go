@@ -57,45 +57,10 @@ var ofJSON = &Encoding{
 	Keys:   []string{"MarshalText", "UnmarshalText"},
 	Encode: func(v any) (any, error) { return json.Marshal(v) },
 	Decode: func(encoded, into any) error { return json.Unmarshal(encoded.([]byte), into) },
-	Tree: func(encoded any) (any, error) {
+	Tree: func(encoded any) (tree any, err error) {
 		d := json.NewDecoder(bytes.NewReader(encoded.([]byte)))
 		d.UseNumber()
-		return treeOf(d)
+		err = d.Decode(&tree)
+		return tree, err
 	},
-}
-
-// treeOf reads a value. Of entries of one name it gives all but one a name of their own.
-func treeOf(d *json.Decoder) (any, error) {
-	token, err := d.Token()
-	switch token {
-	case json.Delim('{'):
-		in := make(map[string]any)
-		for d.More() {
-			token, err := d.Token()
-			if err != nil {
-				return nil, err
-			}
-			name := token.(string)
-			for _, twice := in[name]; twice; _, twice = in[name] {
-				name += "\x00"
-			}
-			if in[name], err = treeOf(d); err != nil {
-				return nil, err
-			}
-		}
-		_, err = d.Token()
-		return in, err
-	case json.Delim('['):
-		in := []any{}
-		for d.More() {
-			v, err := treeOf(d)
-			if err != nil {
-				return nil, err
-			}
-			in = append(in, v)
-		}
-		_, err = d.Token()
-		return in, err
-	}
-	return token, err
 }

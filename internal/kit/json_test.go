@@ -182,6 +182,25 @@ func (w *wallet) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plain)(w))
 }
 
+// noted has a field that only its pointer's methods write, where it is set.
+type noted struct {
+	Name string
+	note string
+}
+
+func (n *noted) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Name string
+		Note string `json:",omitempty"`
+	}{n.Name, n.note})
+}
+func (n *noted) UnmarshalJSON(b []byte) error {
+	var fields struct{ Name, Note string }
+	err := json.Unmarshal(b, &fields)
+	n.Name, n.note = fields.Name, fields.Note
+	return err
+}
+
 // one reads the first of a list.
 type one []int
 
@@ -289,6 +308,25 @@ func TestJSONRefuses(t *testing.T) {
 		{v: map[string]either{"a": {1, 2}}},
 		{v: struct{ W wallet }{wallet{profile{"n"}}}},
 		{v: map[string]wallet{"a": {profile{"n"}}}, named: "kit.profile"},
+		{v: struct{ N noted }{noted{"a", "b"}}},
+		{v: map[string]noted{"a": {Name: "a"}}},
+		{v: map[string]noted{"a": {"a", "b"}}, named: "kit.noted"},
+		{v: []map[string][]noted{{"a": {{"a", "b"}}}}},
+		{v: []map[string][1]noted{{"a": {{"a", "b"}}}}, named: "kit.noted"},
+		{v: &struct{ M *map[string]struct{ N noted } }{&map[string]struct{ N noted }{"a": {noted{"a", "b"}}}}, named: "kit.noted"},
+		{v: map[string]struct {
+			noted // of two of the same methods no one is taken
+			either
+		}{"a": {noted{Name: "a"}, either{1, 2}}}},
+		{v: struct {
+			Of struct { // encoding/json decodes by its fields
+				noted
+				N int
+			}
+		}{struct {
+			noted
+			N int
+		}{noted{"a", "b"}, 1}}, named: "kit.noted"},
 		{v: one{1}},
 		{v: one{1, 2}, named: "kit.one"},
 		{v: struct {
