@@ -57,7 +57,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 			// query and not the one that failed. In sequence it reports the failure.
 			res, err = d.client.ReadManyItems(ctx, items, &azcosmos.ReadManyItemsOptions{SessionToken: token, MaxConcurrency: to.Ptr[int32](1)})
 		}
-		return res, nil, err // no answer of one that succeeds is handed on
+		return res, named(res.Items), err
 	})
 	if err != nil {
 		if err = failed(ctx, err); ctx.Err() != nil || errors.Is(err, driver.ErrRefused) {
@@ -95,6 +95,17 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		found[keys[i]] = e
 	}
 	return found, bad.Err()
+}
+
+// named returns what tells of the answers to a ReadManyItems: azcosmos does not hand them on, but an item names its
+// container. Nil: there is none.
+func named(items [][]byte) *http.Response {
+	if len(items) == 0 {
+		return nil
+	}
+	h := make(http.Header)
+	h.Set(containerHeader, gjson.GetBytes(items[0], "_rid").Str)
+	return &http.Response{Header: h}
 }
 
 // pointReads is a driver without GetMulti.

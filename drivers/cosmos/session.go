@@ -173,17 +173,17 @@ func (s *sessions) observe(answer *http.Response, of *hash, sent moment) (anothe
 	if answer == nil {
 		return false
 	}
-	whole := answer.Header.Get(sessionHeader)
-	part, token, ok := strings.Cut(whole, ":")
-	if !ok {
-		return false
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.locked().container
 	if rid := answer.Header.Get(containerHeader); rid != "" {
 		c = s.find(rid, sent)
 		another = sent.id != "" && c.id != sent.id
+	}
+	whole := answer.Header.Get(sessionHeader)
+	part, token, ok := strings.Cut(whole, ":")
+	if !ok {
+		return another
 	}
 	if of != nil {
 		known := sent.spans

@@ -261,13 +261,24 @@ func TestRecreatedOwnWrites(t *testing.T) {
 // GetMulti finds the records of a container that was created anew with more physical partitions. The client
 // asks those that it knows, by the container's name.
 func TestRecreatedWithMorePartitions(t *testing.T) {
-	f := open[session](t, nil)
-	if _, err := f.GetMulti(t.Context(), []string{"k0"}); err != nil {
-		t.Fatal(err)
-	}
-	f.createAnew(t, 2)
-	keys, all := f.touchedMany(t, 20)
-	for name, d := range map[string]*Driver[session]{"the process": f.Driver, "another driver of its client": f.another(t)} {
+	for name, reader := range map[string]func(f *fixture[session]) *Driver[session]{
+		"the process":                  func(f *fixture[session]) *Driver[session] { return f.Driver },
+		"a process that only reads":    func(f *fixture[session]) *Driver[session] { return f.another(t) },
+		"another driver of the client": nil, // that has made no call
+	} {
+		f := open[session](t, nil)
+		d := f.Driver
+		if reader != nil {
+			d = reader(f)
+		}
+		if _, err := d.GetMulti(t.Context(), []string{"k0"}); err != nil {
+			t.Fatal(err)
+		}
+		if reader == nil {
+			d = f.another(t)
+		}
+		f.createAnew(t, 2)
+		keys, all := f.touchedMany(t, 20)
 		for range 2 {
 			if found, err := d.GetMulti(t.Context(), keys); err != nil || len(found) != len(all) {
 				t.Errorf("%s finds %d of %d records: %v", name, len(found), len(all), err)
