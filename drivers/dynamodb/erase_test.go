@@ -73,6 +73,44 @@ func TestEraseLifeTable(t *testing.T) {
 	}
 }
 
+// A process that read a record before its deletion touches it after an erasure has removed its life item: it
+// finds none, and does not write the key again. Because no life item is no sign of life then, the first touch of
+// a record that is older than half an hour reads the value's item.
+func TestTouchAfterErasure(t *testing.T) {
+	tbl, clock := open[session](t, apartly()), handsAt(base)
+	tbl.clock = clock.Now
+	gone := tbl.mustInsert(t, "gone", session{}, lasting(5*time.Hour), base)
+	lives := tbl.mustInsert(t, "lives", session{}, lasting(5*time.Hour), base)
+	erase := func(erased, ended int64) {
+		t.Helper()
+		r, err := upkeep.Erase(t.Context(), tbl.Driver, &upkeep.EraseOptions{WriteOptions: upkeep.WriteOptions{Apply: true, Keys: []string{"gone"}}})
+		if err != nil || r.Counts["erased"] != erased || r.Counts["ended"] != ended {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+	erase(1, 0)
+	clock.forward(doubtLasts + 10*time.Minute)
+	erase(0, 1)
+	now := base.Add(doubtLasts + 10*time.Minute)
+	_, err := tbl.Touch(t.Context(), "gone", gone, lasting(7*time.Hour), now)
+	wantNotFound(t, "a touch after the erasure", err)
+	_, err = tbl.Replace(t.Context(), "gone", session{}, gone, lasting(7*time.Hour), now)
+	wantNotFound(t, "an overwrite after it", err)
+	if item := tbl.lifeItemOf(t, "gone"); item != nil {
+		t.Errorf("the life table has %v", item)
+	}
+	tbl.wire.reset()
+	for i, want := range [][]string{{"UpdateItem", "GetItem", "UpdateItem"}, {"UpdateItem"}} {
+		lives = tbl.mustTouch(t, "lives", lives, lasting(time.Duration(7+i)*time.Hour), now)
+		tbl.wire.want(t, "a touch of one that lives", want...)
+	}
+	young := tbl.mustInsert(t, "young", session{}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now)
+	tbl.wire.reset()
+	now = now.Add(29 * time.Minute)
+	tbl.mustTouch(t, "young", young, driver.Life{CreatedAt: young.CreatedAt, ExpiresAt: now.Add(time.Hour)}, now)
+	tbl.wire.want(t, "a first touch of a young one", "UpdateItem")
+}
+
 // An erasure finds the records that Options.ScanIndex lacks.
 func TestEraseOutsideIndex(t *testing.T) {
 	tbl := open[session](t, nil)

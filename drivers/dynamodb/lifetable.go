@@ -30,8 +30,10 @@ import (
 //   - A life item is written by compare-and-swap, for a generation that was read in the value's item
 //     after the life item, or whose end would have left a mark in the life item (doubt, ended).
 //   - Who deletes a value's item, or takes its generation away, first sets doubt in the life item. A
-//     touch that finds it reads the value's item too. A doubt lasts longer than any call, and its life
-//     item longer than the doubt.
+//     touch that finds it, however old, reads the value's item too. A doubt lasts longer than any call,
+//     and its life item longer than the doubt.
+//   - An erasure removes the life item of a record that is gone, but not while its doubt lasts. So a touch
+//     that finds no life item reads the value's item, unless the record is younger than half of that.
 //   - Who moves a life to the value's item, with another generation or none, sets such a doubt too, marked.
 //     A touch or overwrite that finds it does the same: one of the two writes of the value fails. Who set
 //     the mark takes it back, with the new generation's life in its place, unless it has been set again

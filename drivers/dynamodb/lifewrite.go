@@ -70,7 +70,7 @@ func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driv
 	var l lifeItem
 	var refusal error
 	if was.Alive(now) && was.Version&foreignVersion == 0 && versionOf(was.Version) != nil {
-		item, err := d.moveUnseen(ctx, f, k, was, life, next)
+		item, err := d.moveUnseen(ctx, f, k, was, life, next, now)
 		if err == nil {
 			return nil
 		}
@@ -88,13 +88,15 @@ func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driv
 		}
 	}
 	for range maxSends {
-		named := l.generation != 0 && l.generation == generationOf(was.Version) && l.CreatedAt == was.CreatedAt && l.version == plain(versionOf(was.Version))
+		// Beside a doubt, also one that has run out, only the value's item tells whether the record is there.
+		named := l.doubt == 0 && l.generation != 0 && l.generation == generationOf(was.Version) && l.CreatedAt == was.CreatedAt && l.version == plain(versionOf(was.Version))
+		landed := f.Unsure() && l.CreatedAt == was.CreatedAt && l.ExpiresAt == at && l.version == plain(versionOf(version)) && !l.ended
 		switch {
-		case f.Unsure() && l.CreatedAt == was.CreatedAt && l.ExpiresAt == at && l.version == plain(versionOf(version)) && !l.ended:
-			return nil // it landed, or another writer did the same
-		case named && !d.doubtful(&l) && (l.ended || !l.Alive(now)):
+		case landed && l.doubt == 0:
+			return nil // it landed, or another touch did the same
+		case named && (l.ended || !l.Alive(now)):
 			return f.Refused(ctx, kit.Gone, driver.Meta{}, nil, refusal)
-		case named && !d.doubtful(&l) && l.ExpiresAt != was.ExpiresAt:
+		case named && l.ExpiresAt != was.ExpiresAt:
 			return f.Refused(ctx, kit.InTheWay, driver.Meta{Life: l.Life, Version: was.Version}, nil, refusal)
 		}
 		item, s, err := d.valueAfter(ctx, k, l)
@@ -105,6 +107,8 @@ func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driv
 			return f.Refused(ctx, kit.Gone, driver.Meta{}, nil, refusal)
 		case s.odd != nil:
 			return f.Refused(ctx, kit.Unreadable, s.Meta, s.odd, refusal)
+		case landed && s.Meta == driver.Meta{Life: l.Life, Version: was.Version}:
+			return nil
 		case s.Meta != was || s.generation == 0:
 			return f.Refused(ctx, kit.InTheWay, s.Meta, nil, refusal)
 		}
@@ -175,9 +179,10 @@ func (d *core) announcing() types.AttributeValue {
 }
 
 // moveUnseen moves the life of was without a look at the value's item. That is safe if the life item
-// has exactly that life, or if there is none: the end of a generation leaves a mark there. Where it is
-// known how long the value's item is held, or about to be, the life item is held longer.
-func (d *core) moveUnseen(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, next driver.Version) (map[string]types.AttributeValue, error) {
+// has exactly that life, or if there is none and the record is young: the end of a generation leaves a
+// mark there, and no erasure can have removed it yet. The other half of doubtLasts is for calls under way.
+// Where it is known how long the value's item is held, or about to be, the life item is held longer.
+func (d *core) moveUnseen(ctx context.Context, f *attempts, k primaryKey, was driver.Meta, life driver.Life, next driver.Version, now driver.Instant) (map[string]types.AttributeValue, error) {
 	var c condition
 	at := life.ExpiresAt.RoundUp(time.Second)
 	needed := at.Add(d.opts.Retain)
@@ -197,7 +202,9 @@ func (d *core) moveUnseen(ctx context.Context, f *attempts, k primaryKey, was dr
 	}
 	var set []string
 	if known {
-		c.text = "attribute_not_exists(#k) OR " + c.text
+		if now.Sub(was.CreatedAt).Abs() < d.doubtLasts/2 {
+			c.text = "attribute_not_exists(#k) OR " + c.text
+		}
 		x := apartMap(at, held, generationOf(was.Version))
 		if next != 0 {
 			x.Value[lifeAnnounced] = d.announcing()

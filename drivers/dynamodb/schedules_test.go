@@ -83,11 +83,21 @@ const (
 	bare       // another program writes the value, and removes the version
 	insertLong // to a later expiry than accesses promise
 	reborn     // an overwrite that gives what this process remembers another created_at
+	touchLong  // to a later expiry than accesses promise
+	erase      // the end of an erasure, which removes the life item of a record that is gone
 )
 
-var kindNames = [...]string{"Get", "StaleGet", "GetTouch", "Insert", "Upsert", "UpsertKnown", "Update", "Shorten", "Touch", "Lower", "Delete", "Remove", "Retire", "", "Foreign", "Bare", "InsertLong", "Reborn"}
+var kindNames = [...]string{"Get", "StaleGet", "GetTouch", "Insert", "Upsert", "UpsertKnown", "Update", "Shorten", "Touch", "Lower", "Delete", "Remove", "Retire", "", "Foreign", "Bare", "InsertLong", "Reborn", "TouchLong", "Erase"}
 
-const long = 6 // ticks that insertLong promises
+const long = 6 // ticks that insertLong and touchLong promise
+
+// promises returns for how many ticks a call promises its record.
+func (k kind) promises() int8 {
+	if k == insertLong || k == touchLong {
+		return long
+	}
+	return idle
+}
 
 // known is what a process remembers of a record.
 type known struct {
@@ -166,7 +176,7 @@ func (c *configuration) bytes() []byte {
 type process struct {
 	calls         int8
 	busy, crashed bool
-	unsure        bool // the access that is next has landed once
+	unsure        bool // the access that is next was sent once, without an answer
 	op            call
 	history       int
 	memory        known
@@ -386,7 +396,7 @@ func failureOf(err error) ending {
 // play makes a call as the core does.
 func play(d *Driver[attrs], op call) ending {
 	ctx, now := context.Background(), instant(op.now)
-	fresh := driver.Life{CreatedAt: op.born(), ExpiresAt: instant(op.now + idle)}
+	fresh := driver.Life{CreatedAt: op.born(), ExpiresAt: instant(op.now + op.kind.promises())}
 	kept := func(l driver.Life) driver.Life {
 		if l.CreatedAt == 0 {
 			return fresh
@@ -482,9 +492,6 @@ func play(d *Driver[attrs], op call) ending {
 		}
 		return ending{v: done}
 	case insert, insertLong:
-		if op.kind == insertLong {
-			fresh.ExpiresAt = instant(op.now + long)
-		}
 		version, err := d.Insert(ctx, toyKey, valueOf(op.id), fresh, now)
 		var met *driver.ConflictError
 		switch {
@@ -560,7 +567,7 @@ func play(d *Driver[attrs], op call) ending {
 			return failureOf(err)
 		}
 		return wrote(driver.Meta{Life: fresh, Version: version}, op.m.val)
-	case touch:
+	case touch, touchLong:
 		out := touched(op.m)
 		if life := kept(op.m.meta.Life); life == op.m.meta.Life {
 			return ending{v: gaveUp} // not due: nothing was asked
@@ -583,6 +590,11 @@ func play(d *Driver[attrs], op call) ending {
 		return ending{v: done, c: c, e: e, m: is}
 	case remove:
 		if err := d.Delete(ctx, toyKey); err != nil {
+			return failureOf(err)
+		}
+		return ending{v: done}
+	case erase:
+		if _, _, err := d.EraseEnded(ctx, driver.Erasure{Keys: []string{toyKey}}, true); err != nil {
 			return failureOf(err)
 		}
 		return ending{v: done}
@@ -625,15 +637,16 @@ func allowed(a abstract, o pending, t int8) (all []effect) {
 	add := func(a abstract, v verdict) { all = append(all, effect{a, ending{v: v}}) }
 	alive := a.exists && a.e > o.now // by the call's own time
 	dead := !a.exists || a.e <= t
-	fresh := abstract{exists: true, gen: o.id, c: o.now, e: o.now + idle, val: o.id}
+	promised := o.now + o.kind.promises()
+	fresh := abstract{exists: true, gen: o.id, c: o.now, e: promised, val: o.id}
 	same := alive && a.gen == o.mGen && a.c == o.mC
 	stale := dead || a.gen != o.mGen || a.c != o.mC || o.mE <= o.now
 	kept := func() abstract {
 		n := a
 		if n.c == 0 {
-			n.c, n.gen, n.e = o.now, o.id, o.now+idle
+			n.c, n.gen, n.e = o.now, o.id, promised
 		}
-		n.e = max(n.e, o.now+idle)
+		n.e = max(n.e, promised)
 		return n
 	}
 	told := func(n abstract, base int8) {
@@ -688,7 +701,7 @@ func allowed(a abstract, o pending, t int8) (all []effect) {
 		if dead {
 			add(a, none)
 		}
-	case touch:
+	case touch, touchLong:
 		if same {
 			n := kept()
 			all = append(all, effect{n, ending{v: done, c: n.c, e: n.e, m: known{gen: n.gen}}})
@@ -720,6 +733,8 @@ func allowed(a abstract, o pending, t int8) (all []effect) {
 		}
 	case remove:
 		add(abstract{}, done)
+	case erase:
+		add(a, done)
 	case removeEntry:
 		// Also over a record that a concurrent call has just ended: both say that they ended it.
 		if a.exists && a.gen == o.mGen && a.c == o.mC && a.val == o.mVal {
@@ -1011,7 +1026,7 @@ func (x *explorer) advance(s state, p int, push func(state, string)) (violation 
 			menu = x.menus[p]
 		}
 		for _, k := range menu {
-			remembers := k == touch || k == removeEntry || k == lower || k == upsertKnown
+			remembers := k == touch || k == touchLong || k == removeEntry || k == lower || k == upsertKnown
 			if remembers && is.memory.meta == (driver.Meta{}) || k == bare && is.calls > 0 { // whoever removes it twice hides a write
 				continue
 			}
@@ -1105,20 +1120,19 @@ func (x *explorer) advance(s state, p int, push func(state, string)) (violation 
 	if a.write == nil {
 		return ""
 	}
-	if a.named && !is.unsure {
-		n := s
-		n.faults++
-		land(&n)
-		n.p[p].unsure = true
-		push(n, what+", and will send it again")
-	}
 	for _, lands := range []bool{true, false} {
 		n := s
 		n.faults++
 		if lands {
 			land(&n)
 		}
-		answer(n, lost, fmt.Sprint(what, ": no answer, landed: ", lands))
+		how := fmt.Sprint(what, ": no answer, landed: ", lands)
+		if a.named && !is.unsure {
+			n := n
+			n.p[p].unsure = true
+			push(n, how+", and will send it again")
+		}
+		answer(n, lost, how)
 	}
 	if x.refuses {
 		n := s
@@ -1160,6 +1174,12 @@ var starts = []start{
 	{"deleted", 2, func(x *explorer, items *[2]int) (abstract, known) {
 		m := x.run(items, call{kind: touch, id: 2, now: 2, m: born(x, items, 1)}).m
 		x.run(items, call{kind: remove, id: 2, now: 2})
+		return abstract{}, m
+	}},
+	{"deleted long ago", 5, func(x *explorer, items *[2]int) (abstract, known) { // so that its doubt has run out before the expiries that are known
+		m := x.run(items, call{kind: insertLong, id: 1, now: 0, distinct: x.distinct}).m
+		x.run(items, call{kind: touchLong, id: 2, now: 1, m: m})
+		x.run(items, call{kind: remove, id: 2, now: 1})
 		return abstract{}, m
 	}},
 	{"after an old life", 1, func(x *explorer, items *[2]int) (abstract, known) { // whose life item is still there
@@ -1261,6 +1281,10 @@ var gateParts = []part{
 	{"another program's version of a dead record", settings{calls: 2, ticks: 2, hold: 3, menus: [3][]kind{{bare, get}, {insert, touch}}}, "dying, touched"},
 	{"an insert after an overwrite that was cut off, beside a clock that is behind", settings{calls: 2, ticks: 1, skew: 1, hold: 3, menus: [3][]kind{{touch, get}, {insert, touch}}}, "dying, marked"},
 	{"an insert after an overwrite that was cut off, beside a deletion", settings{calls: 3, skew: 1, hold: 3, menus: [3][]kind{{remove, get}, {insert, lower, touch}}}, "dying, marked"},
+	{"a touch beside one to the same expiry and a deletion", settings{calls: 2, ticks: 1, faults: 1, hold: 3, menus: [3][]kind{{touch}, {touch, remove}}}, "live, touched"},
+	{"a lowering touch beside another and a deletion", settings{calls: 2, faults: 1, hold: 3, menus: [3][]kind{{lower}, {lower, remove}}}, "live, touched"},
+	{"all calls and an erasure, a fault, after a doubt has run out", settings{calls: 1, faults: 1, hold: 9, menu: append(all(), erase)}, "deleted long ago"},
+	{"a first touch beside a deletion and its erasure", settings{calls: 2, ticks: 5, hold: 9, menus: [3][]kind{{remove, erase}, {touch}}}, "live for long"},
 	{"a read and an insert beside a life that moves", settings{calls: 1, ticks: 1, skew: -1, hold: 3, mixed: true, menus: [3][]kind{{insert}, {touch}, {get}}}, "dying, touched"},
 }
 
