@@ -141,6 +141,11 @@ func (e *Encoding) differ(t reflect.Type, at place, was, is []any) bool {
 	if t != nil && (t.Kind() == reflect.Interface || e.sound(t, at)) {
 		return false
 	}
+	if t != nil {
+		if _, _, decoded := e.first(t); decoded >= 0 { // by a method, and not by its fields
+			t = nil
+		}
+	}
 	if !agree(form) {
 		return true
 	}

@@ -201,6 +201,12 @@ func (n *noted) UnmarshalJSON(b []byte) error {
 	return err
 }
 
+// content is written and read as what it holds.
+type content struct{ V any }
+
+func (c *content) MarshalJSON() ([]byte, error) { return json.Marshal(c.V) }
+func (c *content) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, &c.V) }
+
 // one reads the first of a list.
 type one []int
 
@@ -327,6 +333,8 @@ func TestJSONRefuses(t *testing.T) {
 			noted
 			N int
 		}{noted{"a", "b"}, 1}}, named: "kit.noted"},
+		{v: content{map[string]any{"a": 1.5}}},
+		{v: content{map[string]any{"a": int64(1<<53 + 1)}}, named: "kit.content"},
 		{v: one{1}},
 		{v: one{1, 2}, named: "kit.one"},
 		{v: struct {
