@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -72,7 +74,8 @@ func (d *Driver[T]) vbuckets(ctx context.Context) (int, error) {
 
 // Scan implements driver.Scanner, with range scans of keys and a pipelined lookup for each
 // key. It needs Couchbase Server 7.6 or later. A page takes as many vbuckets as fit. The
-// scan asks for no snapshot: it sees what is persisted.
+// scan asks for no snapshot: it sees what is persisted. It waits for a connection to each of the
+// bucket's nodes, and fails with gocb.ErrTimeout if there is none within Options.Timeout.
 func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
 	if err := driver.CheckScan("limit", limit); err != nil {
 		return driver.Page{}, err
@@ -107,13 +110,57 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 // lastKey sorts after every possible key.
 var lastKey = bytes.Repeat([]byte{0xff}, maxNamedKey)
 
-// keys returns up to limit keys of at's vbucket after at, and whether these are the last.
+// keys returns up to limit keys of at's vbucket after at, and whether these are the last. A range scan
+// ends with its connection, which another call's cancellation can close too; the next one goes on
+// after its last key.
 func (d *Driver[T]) keys(ctx context.Context, at mark, limit int) (keys []string, complete bool, err error) {
 	agent, err := d.collection.Bucket().Internal().IORouter()
 	if err != nil {
 		return nil, false, err
 	}
-	deadline := time.Now().Add(d.opts.Timeout)
+	for deadline := time.Now().Add(d.opts.Timeout); ; {
+		if err := connected(ctx, agent, deadline); err != nil {
+			return nil, false, err
+		}
+		var more []string
+		more, complete, err = d.rangeScan(ctx, agent, at, limit-len(keys), deadline)
+		keys = append(keys, more...)
+		lost := errors.Is(err, gocbcore.ErrConnectionIDInvalid) || errors.Is(err, io.EOF)
+		switch {
+		case lost && len(keys) == limit:
+			return keys, false, nil
+		case !lost || time.Now().After(deadline):
+			return keys, complete, failure(ctx, err)
+		case len(more) > 0:
+			at.After = []byte(more[len(more)-1])
+		}
+	}
+}
+
+// connected waits until the bucket has all of its connections. Without one of them gocbcore v10.8.1 ends the
+// process where it looks for a scan's connection (kvMux.GetByConnID dereferences nil).
+func connected(ctx context.Context, agent *gocbcore.Agent, deadline time.Time) error {
+	for !whole(agent) {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%w: a scan needs a connection to each of the bucket's nodes", gocb.ErrUnambiguousTimeout)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// whole reports whether the bucket has all of its connections.
+func whole(agent *gocbcore.Agent) bool {
+	now, err := agent.Diagnostics(gocbcore.DiagnosticsOptions{})
+	return err == nil && !slices.ContainsFunc(now.MemdConns, func(c gocbcore.MemdConnInfo) bool { return c.LocalAddr == "" })
+}
+
+// rangeScan makes one range scan for keys.
+func (d *Driver[T]) rangeScan(ctx context.Context, agent *gocbcore.Agent, at mark, limit int, deadline time.Time) (keys []string, complete bool, err error) {
 	between := &gocbcore.RangeScanCreateRangeScanConfig{Start: []byte{0}, End: lastKey}
 	if len(at.After) > 0 {
 		between.Start, between.ExclusiveStart = nil, at.After
@@ -131,7 +178,10 @@ func (d *Driver[T]) keys(ctx context.Context, at mark, limit int) (keys []string
 		return nil, true, nil // the range is empty
 	}
 	if err != nil {
-		return nil, false, failure(ctx, err)
+		return nil, false, err
+	}
+	if !whole(agent) {
+		return nil, false, gocbcore.ErrConnectionIDInvalid
 	}
 	end, err := await(ctx, func(done func(*gocbcore.RangeScanContinueResult, error)) (gocbcore.PendingOp, error) {
 		return scan.RangeScanContinue(gocbcore.RangeScanContinueOptions{Deadline: deadline, MaxCount: uint32(min(limit, 1<<20))}, func(items []gocbcore.RangeScanItem) {
@@ -140,12 +190,9 @@ func (d *Driver[T]) keys(ctx context.Context, at mark, limit int) (keys []string
 			}
 		}, done)
 	})
-	if err != nil || end.Complete {
-		// A failed scan is not cancelled; the server ends it when idle. Cancelling could crash this
-		// process: gocbcore v10.8.1 dereferences nil if the scan's connection is lost, and drops a
-		// connection if a context ends just before its request is sent (kvMux.GetByConnID,
-		// memdPipelineClient.ioLoop).
-		return keys, err == nil, failure(ctx, err)
+	if err != nil || end.Complete || !whole(agent) {
+		// A failed scan is not cancelled; the server ends it when idle.
+		return keys, err == nil && end.Complete, err
 	}
 	// The server keeps unfinished scans until they are cancelled, and limits their number.
 	left, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.opts.Timeout)

@@ -31,12 +31,19 @@ const serverGroup = "Group 1"
 
 // nodesExt has no host name: a client then uses the one it connected to.
 func (n *Node) nodesExt() []nodeExt {
-	return []nodeExt{{
+	nodes := []nodeExt{{
 		Services:    map[string]int{"kv": port(n.kv), "mgmt": port(n.mgmt)},
 		ThisNode:    true,
 		ServerGroup: serverGroup,
 	}}
+	if n.nodeDown {
+		nodes = append([]nodeExt{{Services: map[string]int{"kv": closedPort}, ServerGroup: serverGroup}}, nodes...)
+	}
+	return nodes
 }
+
+// closedPort is a port on which nobody listens (tcpmux, RFC 1078).
+const closedPort = 1
 
 func port(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 
@@ -53,11 +60,17 @@ func (n *Node) clusterConfig(rev uint64) []byte {
 
 // bucketConfig is the config for a client that has selected b.
 func (n *Node) bucketConfig(b *bucket, rev uint64) []byte {
+	host := func(port int) string { return "$HOST:" + strconv.Itoa(port) } // clients put in the host they connected to
+	servers := []string{host(port(n.kv))}
+	nodes := []any{map[string]any{"hostname": host(port(n.mgmt)), "ports": map[string]int{"direct": port(n.kv)}}}
+	if n.nodeDown {
+		servers = append([]string{host(closedPort)}, servers...)
+		nodes = append([]any{map[string]any{"hostname": host(closedPort), "ports": map[string]int{"direct": closedPort}}}, nodes...)
+	}
 	vbMap := make([][]int, numVBuckets)
 	for i := range vbMap {
-		vbMap[i] = []int{0} // the only node, no replicas
+		vbMap[i] = []int{len(servers) - 1} // this node, no replicas
 	}
-	kv := "$HOST:" + strconv.Itoa(port(n.kv)) // clients put in the host they connected to
 	return mustJSON(map[string]any{
 		"rev":                    rev,
 		"revEpoch":               configEpoch,
@@ -69,15 +82,12 @@ func (n *Node) bucketConfig(b *bucket, rev uint64) []byte {
 		"bucketCapabilities":     bucketCapabilities,
 		"clusterCapabilitiesVer": []int{1, 0},
 		"clusterCapabilities":    map[string][]string{},
-		"nodes": []any{map[string]any{
-			"hostname": "$HOST:" + strconv.Itoa(port(n.mgmt)),
-			"ports":    map[string]int{"direct": port(n.kv)},
-		}},
-		"nodesExt": n.nodesExt(),
+		"nodes":                  nodes,
+		"nodesExt":               n.nodesExt(),
 		"vBucketServerMap": map[string]any{
 			"hashAlgorithm": "CRC",
 			"numReplicas":   0,
-			"serverList":    []string{kv},
+			"serverList":    servers,
 			"vBucketMap":    vbMap,
 		},
 	})

@@ -33,6 +33,10 @@ type Options struct {
 	// [DefaultBucket]. [Node.AddBucket] adds more.
 	Bucket string
 
+	// NodeDown gives the cluster a second node, which holds no record and cannot be
+	// reached. [Node.Cluster] needs all nodes.
+	NodeDown bool
+
 	// Logger receives what a client did wrong, such as a malformed packet or a
 	// failed login. It never receives a document's key or value. Nil means that
 	// nothing is logged.
@@ -43,6 +47,7 @@ type Options struct {
 type Node struct {
 	username, password string
 	bucketName         string
+	nodeDown           bool
 	log                *slog.Logger
 
 	kv   net.Listener
@@ -92,6 +97,7 @@ func New(opts *Options) (*Node, error) {
 		username:   orDefault(o.Username, DefaultUsername),
 		password:   orDefault(o.Password, DefaultPassword),
 		bucketName: orDefault(o.Bucket, DefaultBucket),
+		nodeDown:   o.NodeDown,
 		log:        o.Logger,
 		done:       make(chan struct{}),
 		buckets:    map[string]*bucket{},
