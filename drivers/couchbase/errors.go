@@ -31,13 +31,13 @@ func failure(ctx context.Context, err error) error {
 	return err
 }
 
-// refused reports whether err is about permissions, or an unknown collection: gocb waits for a
-// collection, and sends nothing meanwhile.
+// refused reports whether err is about permissions, or an unknown scope or collection: gocb waits for
+// these, sends nothing meanwhile, and may say at the end what it waited for.
 func refused(err error) bool {
 	if timeout := (*gocb.TimeoutError)(nil); errors.As(err, &timeout) {
 		return timeout.LastDispatchedTo == "" && slices.Equal(timeout.RetryReasons, []gocb.RetryReason{gocb.KVCollectionOutdatedRetryReason})
 	}
-	return errors.Is(err, gocb.ErrAuthenticationFailure)
+	return slices.ContainsFunc([]error{gocb.ErrAuthenticationFailure, gocb.ErrScopeNotFound, gocb.ErrCollectionNotFound}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // written is failure for a write, whose error may be ambiguous.

@@ -125,7 +125,7 @@ func (d *Driver[T]) keys(ctx context.Context, at mark, limit int) (keys []string
 		var more []string
 		more, complete, err = d.rangeScan(ctx, agent, at, limit-len(keys), deadline)
 		keys = append(keys, more...)
-		lost := errors.Is(err, gocbcore.ErrConnectionIDInvalid) || errors.Is(err, io.EOF)
+		lost := slices.ContainsFunc(connectionLost, func(e error) bool { return errors.Is(err, e) })
 		switch {
 		case lost && len(keys) == limit:
 			return keys, false, nil
@@ -136,6 +136,10 @@ func (d *Driver[T]) keys(ctx context.Context, at mark, limit int) (keys []string
 		}
 	}
 }
+
+// connectionLost are the errors of a scan whose connection is gone, before a request or with one under way.
+// Source: gocbcore v10.8.1, kvmux.go, memdclient.go.
+var connectionLost = []error{gocbcore.ErrConnectionIDInvalid, gocbcore.ErrMemdClientClosed, gocbcore.ErrSocketClosed, io.EOF}
 
 // connected waits until the bucket has all of its connections. Without one of them gocbcore v10.8.1 ends the
 // process where it looks for a scan's connection (kvMux.GetByConnID dereferences nil).
