@@ -218,6 +218,78 @@ func TestDeadBeforeItsTouchLandedIsCounted(t *testing.T) {
 	})
 }
 
+// In the background no caller waits for the touch, however short it is.
+func TestDeadBeforeItsBackgroundTouchLandedIsCounted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, _ := newRemote[int](time.Millisecond)
+		s := open(t, d, session, &slidingttl.Options[int]{Touches: slidingttl.Background})
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(session.IdleGrace - 10*time.Millisecond)
+		d.before = func(_ context.Context, op, _ string) error {
+			if op != "touch" {
+				return nil
+			}
+			time.Sleep(15 * time.Millisecond)
+			return driver.ErrNotFound
+		}
+		read(t, s, "k")
+		time.Sleep(time.Second)
+		if n := s.Stats(); n.Shed != 1 || n.TouchLost > 0 {
+			t.Errorf("%+v", n)
+		}
+	})
+}
+
+// A record that this store has ended, or that a Get was told is gone, broke no promise when its touch fails after what
+// was its expiry.
+func TestEndedBeforeItsTouchLandedIsNoFailure(t *testing.T) {
+	for name, ends := range map[string]func(context.Context, *slidingttl.Store[int]) error{
+		"delete": func(ctx context.Context, s *slidingttl.Store[int]) error { return s.Delete(ctx, "k") },
+		"retire": func(ctx context.Context, s *slidingttl.Store[int]) error { return s.Retire(ctx, "k") },
+		"delete and insert": func(ctx context.Context, s *slidingttl.Store[int]) error {
+			_ = s.Delete(ctx, "k")
+			return s.Insert(ctx, "k", 2)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, _ := newRemote[int](time.Millisecond)
+				s := open(t, d, slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, nil)
+				must(t, s.Insert(t.Context(), "k", 1))
+				time.Sleep(58 * time.Second)
+				slow := once("touch", func() { time.Sleep(4 * time.Second) })
+				d.before = func(_ context.Context, op, _ string) error { slow(op); return nil }
+				read(t, s, "k")
+				must(t, ends(t.Context(), s))
+				time.Sleep(10 * time.Second)
+				if n := s.Stats(); n.TouchLost == 0 || n.Shed > 0 || n.Broken > 0 {
+					t.Errorf("%+v", n)
+				}
+			})
+		})
+	}
+	t.Run("Get says so", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			d, _ := newRemote[int](time.Millisecond)
+			s := open(t, d, slidingttl.Policy{IdleGrace: time.Minute, MaxLifetime: time.Hour}, nil)
+			must(t, s.Insert(t.Context(), "k", 1))
+			time.Sleep(time.Minute - 20*time.Millisecond)
+			d.before = func(_ context.Context, op, _ string) error {
+				if op != "touch" {
+					return nil
+				}
+				time.Sleep(40 * time.Millisecond)
+				return driver.ErrNotFound
+			}
+			_, err := s.Get(t.Context(), "k")
+			wantErr(t, err, slidingttl.ErrNotFound)
+			if n := s.Stats(); n.TouchLost == 0 || n.Shed > 0 || n.Broken > 0 {
+				t.Errorf("%+v", n)
+			}
+		})
+	})
+}
+
 // Promise 3: a touch that waited for another one, which hung until the record had died, is counted as given up.
 func TestDeadBehindAHungTouchIsCounted(t *testing.T) {
 	for _, inOneTrip := range []bool{false, true} {

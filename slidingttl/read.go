@@ -36,6 +36,7 @@ func (s *Store[T]) Get(ctx context.Context, key string) (value T, err error) {
 			case !ok || ctx.Err() != nil:
 			case m.ExpiresAt-now < rules.Near(): // it may have died since now
 			case s.rules.Load() != rules: // it may have been written by newer ones
+			case s.touches.Lowers(key, 0):
 			case to == m.ExpiresAt:
 				s.stats.Add(tally.Hits)
 				return value, nil
@@ -53,7 +54,7 @@ func (s *Store[T]) Get(ctx context.Context, key string) (value T, err error) {
 			now := driver.Ceil(s.clock.Now())
 			noTouch = rules.NeedsNoTouch(m.Life, now, now)
 		}
-		if noTouch && ctx.Err() == nil && !s.touches.Lowers(key) {
+		if noTouch && ctx.Err() == nil && !s.touches.Lowers(key, 0) {
 			s.stats.Add(tally.Hits)
 			return *v, nil
 		}
@@ -257,7 +258,7 @@ func (s *Store[T]) judgeLife(key string, r *readResult[T], err error) error {
 	// The clock's bounds, which cost little, decide most reads.
 	earliest, latest := s.clock.Bounds()
 	alive := r.rules.AliveNear(r.meta.Life, latest)
-	r.needsNoTouch = alive && r.rules.NeedsNoTouch(r.meta.Life, earliest, latest) && !s.touches.Lowers(key)
+	r.needsNoTouch = alive && r.rules.NeedsNoTouch(r.meta.Life, earliest, latest) && !s.touches.Lowers(key, r.since)
 	switch {
 	case r.needsNoTouch:
 		return nil

@@ -930,6 +930,181 @@ func TestReadBesideALoweringInMemory(t *testing.T) {
 	}
 }
 
+// Promise 1: an access that read beside a lowering, but gets its answer when that has ended, outlasts it too.
+func TestReadAnsweredAfterALowering(t *testing.T) {
+	hour := slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 1000 * time.Hour}
+	slack := hour
+	slack.Slack = time.Minute
+	for name, c := range map[string]struct {
+		was   slidingttl.Policy
+		later time.Duration // idle grace of the second access
+		age   time.Duration // of the record when the first access comes
+	}{
+		"still beyond":     {hour, 10 * time.Minute, time.Second},
+		"no longer beyond": {hour, 10 * time.Minute, 50*time.Minute - 4*time.Second},
+		"policy set back":  {slack, time.Hour, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				s := open(t, d, c.was, &slidingttl.Options[int]{MaxSkew: time.Second})
+				must(t, s.Insert(t.Context(), "k", 1))
+				p := c.was
+				p.IdleGrace = 10 * time.Minute
+				must(t, s.SetPolicy(p))
+				time.Sleep(c.age)
+				slow := once("touch", func() { time.Sleep(3 * time.Second) })
+				d.before = func(_ context.Context, op, _ string) error { slow(op); return nil }
+				read(t, s, "k")
+				time.Sleep(2400 * time.Millisecond)
+				late := once("get", func() { time.Sleep(time.Second) })
+				d.after = func(op, _ string) { late(op) }
+				p.IdleGrace = c.later
+				must(t, s.SetPolicy(p))
+				began := time.Now()
+				read(t, s, "k")
+				time.Sleep(10 * time.Second)
+				if left := stored(t, under, "k").ExpiresAt.Time().Sub(began); left < c.later {
+					t.Errorf("the access leaves %v; want %v: %+v", left, c.later, s.Stats())
+				}
+			})
+		})
+	}
+}
+
+// A clock that stands at the epoch, as a test's may, claims a lowering too.
+func TestLoweringAtTheEpoch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, _ := newRemote[int](time.Millisecond)
+		p := slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 100 * time.Hour}
+		s := open(t, d, p, &slidingttl.Options[int]{Now: func() time.Time { return time.Unix(0, 0) }})
+		must(t, s.Insert(t.Context(), "k", 1))
+		p.IdleGrace = 10 * time.Minute
+		must(t, s.SetPolicy(p))
+		for range 2 {
+			began := time.Now()
+			_, err := s.Update(t.Context(), "k", func(v int) (int, error) { return v + 1, nil })
+			must(t, err)
+			if took := time.Since(began); took > 100*time.Millisecond {
+				t.Errorf("an Update took %v", took)
+			}
+		}
+		if n := s.Stats(); n.TouchFails > 0 || n.Lowered != 1 {
+			t.Errorf("%+v", n)
+		}
+	})
+}
+
+// An access over a local driver waits for a lowering only as long as its context.
+func TestContextBesideALoweringInMemory(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m, err := memory.New[int](nil)
+		must(t, err)
+		defer m.Close()
+		d := &heldMemory{Driver: m, hold: sync.OnceFunc(func() { time.Sleep(time.Minute) })}
+		p := slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 1000 * time.Hour}
+		s := open[int](t, d, p, nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		p.IdleGrace = 10 * time.Minute
+		must(t, s.SetPolicy(p))
+		time.Sleep(time.Second)
+		var first sync.WaitGroup
+		first.Go(func() { _, _ = s.Get(t.Context(), "k") })
+		time.Sleep(10 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		_, _ = s.Get(ctx, "k")
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("with a context of 50 ms it took %v", took)
+		}
+		first.Wait()
+	})
+}
+
+// A write that is to lower the expiry and hangs makes no store look failing.
+func TestHungLoweringIsNoFailingStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, _ := newRemote[int](time.Millisecond)
+		p := slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 1000 * time.Hour}
+		s := open(t, d, p, nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		p.IdleGrace = 10 * time.Minute
+		must(t, s.SetPolicy(p))
+		time.Sleep(time.Second)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "replace" {
+				return hangs(ctx)
+			}
+			return nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		hung := make(chan error, 1)
+		go func() {
+			_, _ = s.Peek(ctx, "k")
+			hung <- s.Upsert(ctx, "k", 2)
+		}()
+		time.Sleep(time.Second)
+		for range 180 {
+			read(t, s, "k")
+			time.Sleep(time.Second)
+			if n := s.Stats(); n.BreakerOpen {
+				t.Fatalf("the store is said to fail: %+v", n)
+			}
+		}
+		cancel()
+		<-hung
+	})
+}
+
+// A driver's wrapper that reads the key which it lowers gets an answer.
+func TestGetWithinALoweringInMemory(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m, err := memory.New[int](nil)
+		must(t, err)
+		defer m.Close()
+		d := &heldMemory{Driver: m, hold: func() {}}
+		p := slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 1000 * time.Hour}
+		s := open[int](t, d, p, nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		p.IdleGrace = 10 * time.Minute
+		must(t, s.SetPolicy(p))
+		time.Sleep(time.Second)
+		d.hold = sync.OnceFunc(func() { read(t, s, "k") })
+		began := time.Now()
+		read(t, s, "k")
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// Nor does an access under exact rules count as served by an expiry that is to be lowered.
+func TestHitAtTheCapBesideALowering(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m, err := memory.New[int](nil)
+		must(t, err)
+		defer m.Close()
+		d := &heldMemory{Driver: m, hold: func() {}}
+		p := slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: time.Hour}
+		s := open[int](t, d, p, nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		p.IdleGrace = 10 * time.Minute
+		must(t, s.SetPolicy(p))
+		time.Sleep(50*time.Minute - 10*time.Millisecond)
+		d.hold = sync.OnceFunc(func() { time.Sleep(40 * time.Millisecond) })
+		var first sync.WaitGroup
+		first.Go(func() { _, _ = s.Get(t.Context(), "k") })
+		time.Sleep(20 * time.Millisecond)
+		at := time.Now()
+		read(t, s, "k")
+		first.Wait()
+		if left := stored(t, m, "k").ExpiresAt.Time().Sub(at); left < 10*time.Minute-10*time.Millisecond { // the cap
+			t.Errorf("the access beside it leaves %v: %+v", left, s.Stats())
+		}
+	})
+}
+
 // A write that panics, or ends its goroutine, leaves the lowering of the expiry to the next.
 func TestLoweringAfterAPanic(t *testing.T) {
 	add := func(v int) (int, error) { return v + 1, nil }

@@ -140,8 +140,9 @@ func (s *Store[T]) isPastCap(key string, created driver.Instant) bool {
 
 // keep is Keep. created, unless zero, becomes the created_at of a record without one.
 func (s *Store[T]) keep(ctx context.Context, op, key string, created driver.Instant) error {
+	since := s.memo.Clock()
 	m, stored := s.memo.KnownAt(key)
-	if m != nil && s.opts.PolicyOf == nil && s.keeps(key, m, stored) {
+	if m != nil && s.opts.PolicyOf == nil && !s.touches.Lowers(key, since) && s.keeps(key, m, stored) {
 		s.stats.Add(tally.Hits)
 		return nil
 	}
@@ -176,7 +177,7 @@ func (s *Store[T]) keeps(key string, m *driver.Meta, stored driver.Instant) bool
 	if err != nil || !r.Alive(m.Life, at) {
 		return false
 	}
-	return !s.touches.Lowers(key) && r.Lasts(m.Life, min(stored, at)) && !r.Due(m.Life, s.touches.DueFrom(r, key, m.Life, at))
+	return r.Lasts(m.Life, min(stored, at)) && !r.Due(m.Life, s.touches.DueFrom(r, key, m.Life, at))
 }
 
 // touchKeyAttempts bounds the touches of one call whose record was replaced.

@@ -146,15 +146,17 @@ func (w *rewrite[T]) over(l driver.Life, now time.Time) (life driver.Life) {
 // the answer showed an expiry beyond the policy, that is lowered now.
 func (w *rewrite[T]) ended(ctx context.Context, m driver.Meta, err error, since uint64) (driver.Meta, error) {
 	s := w.s
-	s.touches.Lowered(w.key, w.claim, w.lowers && !driver.MayUndo(ctx), err)
-	w.claim = 0
 	if err != nil {
 		s.memo.Forget(w.key)
+	} else {
+		s.memo.Wrote(w.key, m, since, w.planned)
+	}
+	s.touches.Lowered(w.key, w.claim, w.lowers && !driver.MayUndo(ctx), err)
+	if w.claim = 0; err != nil {
 		return m, err
 	}
 	now, latest := s.clock.Bounds()
 	_, beyond := w.rules.Lowered(m.Life, now)
-	s.memo.Wrote(w.key, m, since, w.planned)
 	if s.touches.Seen(m.CreatedAt, latest); !beyond {
 		return m, nil
 	}

@@ -24,6 +24,7 @@ type damper struct {
 	blocks   [damperBlocks]*[damperBlock]lowering // by hash of the key; each allocated at its first use
 	underWay map[string]chan struct{}             // by key, while a write is to lower its expiry; then closed
 	many     atomic.Int64                         // len(underWay)
+	last     atomic.Uint64                        // the latest lowering.clock
 }
 
 // lowering is when a key's expiry was lowered last, and when before that. If the last write fails,
@@ -31,9 +32,10 @@ type damper struct {
 type lowering struct {
 	hash       uint64
 	at, before driver.Instant
+	clock      uint64 // the memo's after the last write that lowered it
 }
 
-const damperBlocks, damperBlock = 1 << 8, 1 << 8 // 24 bytes a slot
+const damperBlocks, damperBlock = 1 << 8, 1 << 8 // 32 bytes a slot
 
 // mostAhead is how far ahead the last time may lie: else the clock was set back.
 const mostAhead = time.Minute
@@ -53,6 +55,7 @@ func (d *damper) claim(key string, now, window driver.Instant, ask bool) (at dri
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l, hash := d.slot(key)
+	now = cmp.Or(now, 1) // zero is no claim
 	known := l.hash == hash && l.at != 0
 	if d.underWay[key] != nil || known && now-l.at < window && l.at.Sub(now) <= mostAhead {
 		return 0
@@ -73,22 +76,38 @@ func (d *damper) claim(key string, now, window driver.Instant, ask bool) (at dri
 	return now
 }
 
-// ended returns a channel that is closed when the write that is to lower key's expiry has ended; nil: there is none.
-func (d *damper) ended(key string) <-chan struct{} {
-	if d.many.Load() == 0 {
+// over is closed.
+var over = make(chan struct{})
+
+func init() { close(over) }
+
+// ended returns a channel that is closed when the write that is to lower key's expiry, or has done so after the memo's
+// clock was since, has ended; nil: there is none.
+func (d *damper) ended(key string, since uint64) <-chan struct{} {
+	if d.many.Load() == 0 && d.last.Load() <= since {
 		return nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.underWay[key]
+	if c := d.underWay[key]; c != nil {
+		return c
+	}
+	if l, hash := d.slot(key); l.hash == hash && l.clock > since {
+		return over
+	}
+	return nil
 }
 
-// end ends the claim of at. The last time is now that of end, or the one before the claim if end is zero.
-func (d *damper) end(key string, at, end driver.Instant) {
+// end ends the claim of at. The last time is now that of end, with the memo's clock after it, or the one before the
+// claim if end is zero.
+func (d *damper) end(key string, at, end driver.Instant, clock uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l, hash := d.slot(key); l.hash == hash && l.at == at {
-		l.at = cmp.Or(end, l.before)
+		if l.at = cmp.Or(end, l.before); end != 0 {
+			l.clock = clock
+			d.last.Store(max(d.last.Load(), clock))
+		}
 	}
 	close(d.underWay[key])
 	delete(d.underWay, key)
@@ -137,9 +156,9 @@ func (t *Touches) mayLower(r *rules.Rules, l driver.Life, now driver.Instant) bo
 	return beyond
 }
 
-// Lowers reports whether a write is under way that is to lower key's expiry: the one that was read, whatever it is,
-// may not last.
-func (t *Touches) Lowers(key string) bool { return t.lowering.ended(key) != nil }
+// Lowers reports whether a write is to lower key's expiry that was under way at some time since the memo's clock was
+// since: the expiry that was read since, whatever it is, may not last.
+func (t *Touches) Lowers(key string, since uint64) bool { return t.lowering.ended(key, since) != nil }
 
 // lowers reports whether l's expiry must be lowered now.
 func (t *Touches) lowers(r *rules.Rules, key string, l driver.Life, now driver.Instant) bool {
@@ -165,16 +184,19 @@ func (t *Touches) Lower(r *rules.Rules, key string, m *driver.Meta, now driver.I
 // Lowered ends a claim whose write ended with err. A zero claim does nothing.
 //
 // lowers says whether the write did lower the expiry. An ambiguous write counts as landed. The time
-// to the next one counts from here, for the write may have taken effect just now.
+// to the next one counts from here, for the write may have taken effect just now. What it wrote, the memo has
+// been told.
 func (t *Touches) Lowered(key string, claim driver.Instant, lowers bool, err error) {
 	if claim == 0 {
 		return
 	}
 	var end driver.Instant
+	var clock uint64
 	if lowers && (err == nil || errors.Is(err, driver.ErrAmbiguous)) {
 		_, end = t.instants()
+		clock = t.Memo.tick()
 	}
-	t.lowering.end(key, claim, end)
+	t.lowering.end(key, claim, end, clock)
 	if lowers && err == nil {
 		t.Tally.Add(tally.Lowered)
 	}

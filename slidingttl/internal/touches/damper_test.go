@@ -20,12 +20,12 @@ func TestDamperIsBounded(t *testing.T) {
 		if d.claim(key, 1, 1000, true) == 0 || d.claim(key, 1, 1000, false) == 0 {
 			t.Fatalf("key %d may not come down", i)
 		}
-		d.end(key, 1, 1)
+		d.end(key, 1, 1, 0)
 	}
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("200,000 keys took %v", took)
 	}
-	const table = damperBlocks * damperBlock * 24
+	const table = damperBlocks * damperBlock * 32
 	if grown := heapInUse() - before; grown > 2*table {
 		t.Errorf("they take %d bytes, of a table of %d", grown, table)
 	}
@@ -48,7 +48,7 @@ func TestDamper(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, got, want)
 		}
 	}
-	end := func(claimed, end driver.Instant) { d.end("k", claimed, end) }
+	end := func(claimed, end driver.Instant) { d.end("k", claimed, end, 0) }
 	want("asked first", 100, 50, true, true)
 	want("first", 100, 50, false, true)
 	want("while its write runs", 40_000, 50, false, false)
@@ -64,7 +64,7 @@ func TestDamper(t *testing.T) {
 	want("again", 161, 50, false, true)
 	end(161, 300)
 	want("after the clock was set back", 300-60_001, 50, true, true)
-	if d.ended("k") != nil || d.many.Load() != 0 {
+	if d.ended("k", 0) != nil || d.many.Load() != 0 {
 		t.Error("a write is under way when all have ended")
 	}
 }

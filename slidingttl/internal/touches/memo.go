@@ -16,7 +16,7 @@ import (
 // key evicts the one in its slot.
 type Memo struct {
 	seed  maphash.Seed
-	clock atomic.Uint64 // counts touches that landed, and Forgets
+	clock atomic.Uint64 // counts touches that landed, lowered expiries, and Forgets
 	slots []atomic.Pointer[remembered]
 	gone  [1 << 10]gone // by hash of the key
 }
@@ -77,6 +77,14 @@ func (m *Memo) Clock() uint64 {
 		return 0
 	}
 	return m.clock.Load()
+}
+
+// tick moves the clock on, and returns it.
+func (m *Memo) tick() uint64 {
+	if m == nil {
+		return 0
+	}
+	return m.clock.Add(1)
 }
 
 // Read remembers the result of a read that began at since, which is at by the store's clock, unless a later state is

@@ -248,7 +248,7 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	if n.near {
 		t.pressure.nearEnded(!o.failed())
 	}
-	if o.failed() && !t.Strict {
+	if o.failed() && !t.Strict && !errors.Is(o.Err, errUnended) {
 		if !n.try {
 			t.limits.grow(-1)
 		}

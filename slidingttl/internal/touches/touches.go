@@ -145,7 +145,7 @@ func (t *Touches) Due(a *Access, now time.Time, key string, m driver.Meta, r *ru
 	if life, beyond := r.Lowered(before, at); beyond && t.Behind() == 0 {
 		before = life
 	}
-	if !r.Due(m.Life, dueFrom) && !restores(m.Life, before) && !t.Lowers(key) && !t.lowers(r, key, m.Life, at) {
+	if !r.Due(m.Life, dueFrom) && !restores(m.Life, before) && !t.Lowers(key, since) && !t.lowers(r, key, m.Life, at) {
 		return false
 	}
 	*a = Access{Key: key, Was: m, Before: before, Rules: r, At: at, DueFrom: dueFrom, Birth: rules.Birth(now), Since: since}
@@ -190,7 +190,7 @@ func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late time.Time, u
 	if undo := driver.MayUndo(ctx); t.Local || undo {
 		began := t.sent()
 		o := t.write(ctx, 0, a, false)
-		if o.Err != nil && ctx.Err() != nil && !undo { // the touch is not to end with its caller
+		if o.Err != nil && ctx.Err() != nil && !undo && !t.Lowers(a.Key, a.Since) { // the touch is not to end with its caller
 			o = t.write(context.WithoutCancel(ctx), 0, a, false)
 		}
 		if o.result >= Failed {

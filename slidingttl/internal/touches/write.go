@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -24,7 +25,7 @@ func (t *Touches) write(ctx context.Context, most time.Duration, a *Access, read
 	o := Outcome{Was: a.Was, Meta: a.Was}
 	r, read, err := a.Rules, true, error(nil)
 	began, at := a.Birth, a.At // with a local driver no time has passed
-	claim := driver.Instant(0)
+	claim, since := driver.Instant(0), a.Since
 	defer func() { t.Lowered(a.Key, claim, false, nil) }()
 	for attempt := range touchAttempts {
 		m := o.Meta
@@ -35,6 +36,7 @@ func (t *Touches) write(ctx context.Context, most time.Duration, a *Access, read
 			began, at = t.instants()
 		}
 		if readFirst || !r.Alive(m.Life, began) {
+			since = t.Memo.Clock()
 			if m, r, err = t.Read(trips, a.Key); err != nil {
 				break
 			}
@@ -77,30 +79,33 @@ func (t *Touches) write(ctx context.Context, most time.Duration, a *Access, read
 		}
 		o.Cap = r.Cap(life.CreatedAt)
 		if life == m.Life {
-			if !t.awaitLowering(trips, a.Key) {
+			beside, unended := t.awaitLowering(trips, a.Key, since)
+			if !beside {
 				o.result = Shared
 				return o
 			}
-			readFirst = true // what is left may be less than a is owed
+			if err = cmp.Or(unended, t.Closed()); err != nil {
+				break
+			}
+			readFirst, err = true, driver.ErrConflict // what is left may be less than a is owed
+			continue
 		}
 		if err = cmp.Or(trips.Err(), t.Closed()); err != nil {
 			break
 		}
-		if readFirst {
-			err = driver.ErrConflict
-			continue
-		}
 		o.tried = true
-		since := t.Memo.Clock()
+		planned := t.Memo.Clock()
 		var version driver.Version
 		version, err = t.Write(trips, a.Key, m, life, began)
-		t.Lowered(a.Key, claim, !driver.MayUndo(ctx), err)
-		claim = 0
 		if err == nil {
 			if o.Replaced, o.Meta = m, (driver.Meta{Life: life, Version: version}); m.CreatedAt == 0 && !a.Saved {
 				t.Tally.Add(tally.Adopted)
 			}
-			t.Memo.Touched(a.Key, o.Replaced, o.Meta, since, began, true)
+			t.Memo.Touched(a.Key, o.Replaced, o.Meta, planned, began, true)
+		}
+		t.Lowered(a.Key, claim, !driver.MayUndo(ctx), err)
+		claim = 0
+		if err == nil {
 			return o
 		}
 		conflict, ok := errors.AsType[*driver.ConflictError](err)
@@ -125,19 +130,26 @@ func within(ctx context.Context, most time.Duration) (context.Context, context.C
 	return context.WithTimeout(ctx, most)
 }
 
-// awaitLowering waits for another's write that is to lower key's expiry, and reports whether there was one. In a
-// transaction of ctx it does not wait: that write may wait for the transaction.
-func (t *Touches) awaitLowering(ctx context.Context, key string) bool {
-	lowered := t.lowering.ended(key)
+// errUnended says that another's write that is to lower the expiry has not ended in time, which says nothing of the store.
+var errUnended = errors.New("another write that is to lower the expiry has not ended")
+
+// awaitLowering waits for another's write that is to lower key's expiry, at most Timeout, and reports whether there was
+// one since the memo's clock was since. In a transaction of ctx it does not wait: that write may wait for the
+// transaction.
+func (t *Touches) awaitLowering(ctx context.Context, key string, since uint64) (beside bool, err error) {
+	lowered := t.lowering.ended(key, since)
 	if lowered == nil || driver.MayUndo(ctx) {
-		return false
+		return false, nil
 	}
+	ctx, end := context.WithTimeout(ctx, t.Timeout)
+	defer end()
 	select {
 	case <-lowered:
 	case <-ctx.Done():
+		err = fmt.Errorf("%w: %w", errUnended, ctx.Err())
 	case <-t.stop.Done():
 	}
-	return true
+	return true, err
 }
 
 // planned is the life that a's touch writes over l for an access at at. created is the created_at of a
@@ -164,8 +176,11 @@ func (t *Touches) missed(a *Access, o Outcome, err error) Outcome {
 	}
 	if o.Err, o.result = err, Failed; o.lost() {
 		t.Memo.Forget(a.Key)
-		if o.result = Lost; !a.Was.Alive(t.now()) {
-			o.result = Shed // it probably died before its touch landed
+		o.result = Lost
+		if now := t.now(); !a.Was.Alive(now) && (t.Background || t.Wait > 0 && now.Sub(a.At) >= t.Wait) {
+			if deleted, _ := t.DeletedSince(a.Key, a.Since); !deleted {
+				o.result = Shed // its caller has left, and it probably died before its touch landed
+			}
 		}
 	}
 	if errors.Is(err, driver.ErrLocked) {
