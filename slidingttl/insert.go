@@ -53,7 +53,7 @@ func (s *Store[T]) insert(ctx context.Context, key string, v T) (m driver.Meta, 
 		m, err = s.insertOver(ctx, key, v, r, &conflict.Found)
 	}
 	if err == nil {
-		s.memo.Wrote(key, m, since, m.CreatedAt)
+		s.memo.Wrote(key, m, since, m.CreatedAt, false)
 	}
 	return m, err
 }

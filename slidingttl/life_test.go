@@ -2,6 +2,7 @@ package slidingttl_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -288,6 +289,172 @@ func TestEndedBeforeItsTouchLandedIsNoFailure(t *testing.T) {
 			}
 		})
 	})
+}
+
+// So it is where the deletion ends before the read is answered, and where the touch fails and is tried again.
+func TestDeletedBesideAReadIsNoFailure(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			d, _ := newRemote[int](time.Millisecond)
+			s := open(t, d, session, nil)
+			must(t, s.Insert(t.Context(), "k", 1))
+			time.Sleep(session.IdleGrace - 2*time.Second)
+			late, slow := once("get", func() { time.Sleep(time.Second) }), once("touch", func() { time.Sleep(4 * time.Second) })
+			d.after = func(op, _ string) { late(op) }
+			d.before = func(_ context.Context, op, _ string) error {
+				if slow(op); op == "touch" && fails {
+					fails = false
+					return errDown
+				}
+				return nil
+			}
+			go read(t, s, "k")
+			time.Sleep(500 * time.Millisecond)
+			if fails { // while the touch runs
+				time.Sleep(time.Second)
+			}
+			must(t, s.Delete(t.Context(), "k"))
+			time.Sleep(time.Minute)
+			if n := s.Stats(); n.TouchLost == 0 || n.Shed > 0 || n.Broken > 0 {
+				t.Errorf("%+v", n)
+			}
+		})
+	}
+}
+
+// decidesLate has d's touches take trip, and decide by the time at their end.
+func decidesLate(d *remote[int], trip time.Duration) {
+	inner := d.Handle
+	d.Handle = func(c *fakestore.Call[int]) {
+		if c.Op == fakestore.Touch {
+			time.Sleep(trip)
+			c.Now = max(c.Now, driver.Floor(time.Now()))
+		}
+		inner(c)
+	}
+}
+
+// Promise 3: whoever has the value was promised that it stays, however soon he went on: where the record died first, that is
+// counted. Whoever waited and was told that it is gone was promised nothing.
+func TestDeathIsCountedForThoseWhoHaveTheValue(t *testing.T) {
+	get := func(_ *testing.T, s *slidingttl.Store[int]) error {
+		_, err := s.Get(context.Background(), "k")
+		return err
+	}
+	replaced := func(t *testing.T, s *slidingttl.Store[int]) error {
+		time.AfterFunc(50*time.Millisecond, func() { must(t, s.Insert(context.Background(), "k", 2)) })
+		return get(t, s)
+	}
+	for name, c := range map[string]struct {
+		options slidingttl.Options[int]
+		before  func(t *testing.T, s *slidingttl.Store[int], d *remote[int]) // the access
+		access  func(t *testing.T, s *slidingttl.Store[int]) error
+		err     error
+	}{
+		"its context ends": {access: func(_ *testing.T, s *slidingttl.Store[int]) error {
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+			defer cancel()
+			_, err := s.Get(ctx, "k")
+			return err
+		}},
+		"over the budget": {
+			options: slidingttl.Options[int]{Budget: 1},
+			before: func(t *testing.T, s *slidingttl.Store[int], _ *remote[int]) {
+				must(t, s.Insert(t.Context(), "other", 1))
+				time.Sleep(900 * time.Millisecond)
+				read(t, s, "other") // takes the token
+			},
+			access: get,
+		},
+		"late touches": {
+			before: func(t *testing.T, s *slidingttl.Store[int], d *remote[int]) {
+				var others []string
+				for i := range 6 {
+					others = append(others, fmt.Sprint(i))
+					must(t, s.Insert(t.Context(), others[i], i))
+				}
+				time.Sleep(time.Millisecond)
+				d.before = func(_ context.Context, op, key string) error {
+					if op == "touch" && key != "k" {
+						time.Sleep(time.Second)
+					}
+					return nil
+				}
+				for _, key := range others {
+					go func() { _, _ = s.Get(context.Background(), key) }()
+				}
+				time.Sleep(200 * time.Millisecond)
+				if n := s.Stats(); !n.Late {
+					t.Fatalf("%+v", n)
+				}
+			},
+			access: get,
+		},
+		"replaced":         {access: replaced},
+		"replaced, Strict": {options: slidingttl.Options[int]{Strict: true}, access: replaced, err: slidingttl.ErrShed},
+		"deleted once dead": {access: func(t *testing.T, s *slidingttl.Store[int]) error {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+			defer cancel()
+			_, err := s.Get(ctx, "k")
+			time.Sleep(49 * time.Millisecond)
+			must(t, s.Delete(context.Background(), "k"))
+			return err
+		}},
+		"a deletion was not sent": {
+			before: func(_ *testing.T, _ *slidingttl.Store[int], d *remote[int]) {
+				d.before = func(ctx context.Context, op, _ string) error {
+					if op == "delete" {
+						return hangs(ctx)
+					}
+					return nil
+				}
+			},
+			access: func(t *testing.T, s *slidingttl.Store[int]) error {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+				defer cancel()
+				_, err := s.Get(ctx, "k")
+				time.Sleep(time.Millisecond)
+				ctx, cancel = context.WithTimeout(context.Background(), time.Millisecond)
+				defer cancel()
+				wantErr(t, s.Delete(ctx, "k"), context.DeadlineExceeded)
+				return err
+			}},
+		"Get is told": {access: get, err: slidingttl.ErrNotFound},
+		"Touch is told": {
+			access: func(_ *testing.T, s *slidingttl.Store[int]) error {
+				_, err := s.Touch(context.Background(), "k")
+				return err
+			},
+			err: slidingttl.ErrNotFound,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, _ := newRemote[int](time.Millisecond)
+				decidesLate(d, 60*time.Millisecond)
+				told := 0
+				c.options.OnTouchError = func(context.Context, string, error) { told++ }
+				s := open(t, d, session, &c.options)
+				must(t, s.Insert(t.Context(), "k", 1))
+				dies := time.Now().Add(session.IdleGrace)
+				time.Sleep(session.IdleGrace - time.Second - 200*time.Millisecond)
+				if c.before != nil {
+					c.before(t, s, d)
+				}
+				time.Sleep(time.Until(dies) - 40*time.Millisecond)
+				was := s.Stats()
+				if err := c.access(t, s); !errors.Is(err, c.err) {
+					t.Fatalf("the access: %v, want %v", err, c.err)
+				}
+				time.Sleep(5 * time.Second)
+				n := s.Stats()
+				counted := n.Shed-was.Shed > 0 && n.Broken > was.Broken && told > 0
+				if isTold := errors.Is(c.err, slidingttl.ErrNotFound); counted == isTold || isTold && (n.TouchLost == was.TouchLost || n.Broken > was.Broken || told > 0) {
+					t.Errorf("OnTouchError was called %d times: %+v", told, n)
+				}
+			})
+		})
+	}
 }
 
 // Promise 3: a touch that waited for another one, which hung until the record had died, is counted as given up.

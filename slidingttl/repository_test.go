@@ -367,6 +367,27 @@ func TestRepositoryErrorsOfMany(t *testing.T) {
 	})
 }
 
+// An id whose key is empty is refused by its place, and the others get their answer.
+func TestEmptyKeyAmongMany(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[profile](time.Millisecond)
+		s := open(t, d, session, nil)
+		key := func(id int) string { return map[int]string{1: "a"}[id] }
+		for _, repo := range []slidingttl.Repository[int, profile]{profiles{under}, whole{profiles{under}}} {
+			w, err := slidingttl.Wrap(repo, s, key, nil)
+			must(t, err)
+			must(t, under.Delete(t.Context(), profileKey(1)))
+			_, err = under.Insert(t.Context(), profileKey(1), profile{Name: "ann"}, driver.Life{}, 0)
+			must(t, err)
+			found, err := w.GetMulti(t.Context(), []int{1, 2})
+			failed, _ := errors.AsType[slidingttl.KeyErrors](err)
+			if len(failed) != 1 || failed[0].Index != 1 || !errors.Is(err, slidingttl.ErrInvalid) || s.Stats().TouchFails > 0 {
+				t.Errorf("%T: %v, %v, %+v", repo, found, err, s.Stats())
+			}
+		}
+	})
+}
+
 // What a repository's GetMulti leaves out is no longer remembered.
 func TestLeftOutIsForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T) {

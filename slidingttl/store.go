@@ -115,8 +115,8 @@ func New[T any](d driver.Driver[T], p Policy, opts *Options[T]) (*Store[T], erro
 	if s.hooks.log != nil || s.hooks.observer.Breaker != nil || s.hooks.observer.Budget != nil {
 		c.Changed = s.hooks.changed
 	}
-	if o.PolicyOf == nil && o.PolicyFor == nil {
-		c.Rules = s.rules.Load
+	if o.PolicyOf == nil {
+		c.Rules = func(key string) (*rules.Rules, error) { return s.rulesOf(key, nil) }
 	}
 	s.touches = touches.New(c)
 	return s, nil

@@ -3,6 +3,7 @@ package slidingttl_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -970,6 +971,159 @@ func TestReadAnsweredAfterALowering(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A TouchEntry of what this store lowered before that was read needs no touch, and no trip.
+func TestTouchEntryAfterALowering(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, _ := newRemote[int](time.Millisecond)
+		p := slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 1000 * time.Hour, Slack: 10 * time.Minute}
+		s := open(t, d, p, nil)
+		must(t, s.Insert(t.Context(), "k", 1))
+		p.IdleGrace = 30 * time.Minute
+		must(t, s.SetPolicy(p))
+		time.Sleep(time.Second)
+		read(t, s, "k")
+		time.Sleep(time.Minute)
+		e, err := s.Peek(t.Context(), "k")
+		must(t, err)
+		d.counts()
+		was := s.Stats()
+		_, err = s.TouchEntry(t.Context(), "k", e)
+		must(t, err)
+		if n := s.Stats(); was.Lowered != 1 || n.Due != was.Due || len(d.counts()) > 0 {
+			t.Errorf("TouchEntry found a touch due, or made a trip: %+v", n)
+		}
+	})
+}
+
+// Keep goes by nothing from before this store's own lowering, whose answer was lost, or came before that of a read.
+func TestKeepAfterItsStoreLowered(t *testing.T) {
+	loose := slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 1000 * time.Hour, Slack: time.Hour}
+	tight := loose
+	tight.IdleGrace, tight.Slack = 10*time.Minute, 0
+	for name, lower := range map[string]func(t *testing.T, s *slidingttl.Store[int], d *remote[int]){
+		"a read is answered later": func(t *testing.T, s *slidingttl.Store[int], d *remote[int]) {
+			slow := once("get", func() { time.Sleep(30 * time.Millisecond) })
+			d.after = func(op, _ string) { slow(op) }
+			go func() { _, _ = s.Get(t.Context(), "k") }()
+			time.Sleep(10 * time.Millisecond)
+			must(t, s.Upsert(t.Context(), "k", 2))
+		},
+		"the answer was lost": func(t *testing.T, s *slidingttl.Store[int], d *remote[int]) {
+			handle, lost := d.Handle, false
+			d.Handle = func(c *fakestore.Call[int]) {
+				if handle(c); c.Op == fakestore.Touch && c.Err == nil && !lost {
+					lost, c.Err = true, driver.ErrAmbiguous
+				}
+			}
+			read(t, s, "k")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				d.trip = time.Millisecond
+				var policy atomic.Pointer[slidingttl.Policy]
+				policy.Store(&loose)
+				s := open(t, d, loose, &slidingttl.Options[int]{MaxSkew: time.Second, PolicyFor: func(string) slidingttl.Policy { return *policy.Load() }})
+				must(t, s.Insert(t.Context(), "k", 1))
+				time.Sleep(time.Second)
+				read(t, s, "k")
+				policy.Store(&tight)
+				lower(t, s, d)
+				time.Sleep(5 * time.Second)
+				if left := time.Until(stored(t, under, "k").ExpiresAt.Time()); left > 11*time.Minute {
+					t.Fatalf("%v are left, so that nothing was lowered", left)
+				}
+				policy.Store(&loose)
+				must(t, s.Keep(t.Context(), "k"))
+				time.Sleep(time.Second)
+				if left := time.Until(stored(t, under, "k").ExpiresAt.Time()); left < loose.IdleGrace-time.Second {
+					t.Errorf("Keep leaves %v", left)
+				}
+			})
+		})
+	}
+}
+
+// Promise 7: a lowering goes by the policy of its own time, whoever told that of the access.
+func TestLoweringGoesByThePolicyOfItsTime(t *testing.T) {
+	loose := slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 1000 * time.Hour, Slack: 10 * time.Minute}
+	tight := loose
+	tight.IdleGrace, tight.Slack = 10*time.Minute, time.Minute
+	for _, byKey := range []bool{false, true} {
+		for _, budget := range []float64{0, 1} {
+			t.Run(fmt.Sprintf("by key %v, budget %v", byKey, budget), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					d, under := newRemote[int](time.Millisecond)
+					d.trip = time.Millisecond
+					var policy atomic.Pointer[slidingttl.Policy]
+					policy.Store(&loose)
+					o := &slidingttl.Options[int]{MaxSkew: time.Second, Budget: budget}
+					if byKey {
+						o.PolicyFor = func(string) slidingttl.Policy { return *policy.Load() }
+					}
+					s := open(t, d, loose, o)
+					set := func(p slidingttl.Policy) {
+						if policy.Store(&p); !byKey {
+							must(t, s.SetPolicy(p))
+						}
+					}
+					must(t, s.Insert(t.Context(), "k", 1))
+					must(t, s.Insert(t.Context(), "other", 1))
+					time.Sleep(5 * time.Second)
+					set(tight)
+					if budget > 0 {
+						read(t, s, "other") // takes the token
+						read(t, s, "k")     // whose touch waits
+						time.Sleep(100 * time.Millisecond)
+					} else {
+						slow := once("replace", func() { time.Sleep(2 * time.Second) })
+						d.after = func(op, _ string) { slow(op) }
+						another := open(t, under, loose, nil)
+						must(t, another.Upsert(t.Context(), "k", 5)) // so that s knows nothing of it
+						go func() { must(t, s.Upsert(t.Context(), "k", 2)) }()
+						time.Sleep(time.Second)
+					}
+					set(loose)
+					at := time.Now()
+					read(t, s, "k")
+					time.Sleep(10 * time.Second)
+					if left := stored(t, under, "k").ExpiresAt.Time().Sub(at); left < loose.IdleGrace {
+						t.Errorf("the Get under the looser policy is left %v: %+v", left, s.Stats())
+					}
+				})
+			})
+		}
+	}
+}
+
+// A touch asks PolicyFor as it runs, on a goroutine of the store's: a panic there is that touch's failure.
+func TestPolicyForPanicsInATouch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, _ := newRemote[int](time.Millisecond)
+		var asked atomic.Int64
+		asked.Store(-1000)
+		var told error
+		s := open(t, d, session, &slidingttl.Options[int]{
+			PolicyFor: func(string) slidingttl.Policy {
+				if asked.Add(1) == 2 { // by the touch, after the read
+					panic("no policy")
+				}
+				return session
+			},
+			OnTouchError: func(_ context.Context, _ string, err error) { told = err },
+		})
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(session.IdleGrace / 2)
+		asked.Store(0)
+		read(t, s, "k")
+		time.Sleep(time.Second)
+		if _, ok := errors.AsType[*slidingttl.PanicError](told); !ok {
+			t.Errorf("OnTouchError was told %v: %+v", told, s.Stats())
+		}
+	})
 }
 
 // A clock that stands at the epoch, as a test's may, claims a lowering too.

@@ -65,7 +65,6 @@ func (s *Store[T]) touchEntry(ctx context.Context, key string, entry *readResult
 	r := readResult[T]{op: opTouch, meta: entry.meta, rules: entry.rules, since: s.memo.Clock(), exact: true}
 	created := r.meta.CreatedAt
 	if created != 0 {
-		r.since = 0 // whatever touch has replaced what was read, its outcome is later
 		if m := s.memo.Known(key); m != nil && m.CreatedAt == created && m.ExpiresAt < r.meta.ExpiresAt && s.opts.PolicyOf == nil {
 			r.meta = *m
 		}
@@ -101,7 +100,9 @@ func (s *Store[T]) touchIfDue(ctx context.Context, key string, r *readResult[T])
 		return touches.Outcome{Meta: r.meta, Cap: r.rules.Cap(r.meta.CreatedAt)}, nil
 	}
 	s.stats.Add(tally.Due)
-	a.Exact, a.Saved = r.exact, r.saved
+	if a.Exact, a.Saved = r.exact, r.saved; r.exact && r.meta.CreatedAt != 0 {
+		a.Since = 0 // whatever touch has replaced what was read, its outcome is later
+	}
 	urgent, late := r.urgent || s.opts.Strict, r.late
 	switch {
 	case urgent:
@@ -116,6 +117,8 @@ func (s *Store[T]) touchIfDue(ctx context.Context, key string, r *readResult[T])
 	case r.urgent:
 	case o.Err == touches.ErrGone:
 		return o, ErrNotFound
+	case s.opts.Strict && o.Err == touches.ErrReplaced && o.Broke() && !r.exact:
+		return o, ErrShed
 	case s.opts.Strict && o.Broke():
 		return o, o.Err
 	}

@@ -149,7 +149,7 @@ func (w *rewrite[T]) ended(ctx context.Context, m driver.Meta, err error, since 
 	if err != nil {
 		s.memo.Forget(w.key)
 	} else {
-		s.memo.Wrote(w.key, m, since, w.planned)
+		s.memo.Wrote(w.key, m, since, w.planned, w.lowers)
 	}
 	s.touches.Lowered(w.key, w.claim, w.lowers && !driver.MayUndo(ctx), err)
 	if w.claim = 0; err != nil {

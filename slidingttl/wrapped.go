@@ -1,6 +1,7 @@
 package slidingttl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,7 +111,7 @@ func (w *Wrapped[K, V, T]) getMulti(ctx context.Context, ids []K) (map[K]V, erro
 	failed := w.s.each(ctx, len(ids), func(i int) (err error) {
 		key := w.key(ids[i])
 		v, there := values[ids[i]]
-		switch err = w.s.touches.Closed(); {
+		switch err = cmp.Or(driver.CheckKey(key, 0), w.s.touches.Closed()); {
 		case err != nil:
 		case !ok || there && w.tellsOfAnother(key, v, since):
 			found[i], err = w.get(ctx, ids[i], key, read)

@@ -98,10 +98,10 @@ type Outcome struct {
 	again    bool // it failed, and is tried again
 }
 
-// Broke reports whether a promise was broken. A record that is gone needs no touch, and one
+// Broke reports whether a promise was broken. A record that is gone needs no touch, unless it died first, and one
 // that is locked gets it later.
 func (o *Outcome) Broke() bool {
-	return o.Err != nil && !o.lost() && !errors.Is(o.Err, driver.ErrLocked)
+	return o.result == Shed || o.Err != nil && !o.lost() && !errors.Is(o.Err, driver.ErrLocked)
 }
 
 func (o *Outcome) lost() bool { return o.Err == ErrGone || o.Err == ErrReplaced }

@@ -32,7 +32,7 @@ type damper struct {
 type lowering struct {
 	hash       uint64
 	at, before driver.Instant
-	clock      uint64 // the memo's after the last write that lowered it
+	clock      uint64 // the memo's after the last write that lowered it, or another key of the slot
 }
 
 const damperBlocks, damperBlock = 1 << 8, 1 << 8 // 32 bytes a slot
@@ -66,7 +66,7 @@ func (d *damper) claim(key string, now, window driver.Instant, ask bool) (at dri
 	if known {
 		l.at, l.before = now, l.at
 	} else {
-		*l = lowering{hash: hash, at: now}
+		*l = lowering{hash: hash, at: now, clock: l.clock}
 	}
 	if d.underWay == nil {
 		d.underWay = make(map[string]chan struct{})
@@ -92,7 +92,7 @@ func (d *damper) ended(key string, since uint64) <-chan struct{} {
 	if c := d.underWay[key]; c != nil {
 		return c
 	}
-	if l, hash := d.slot(key); l.hash == hash && l.clock > since {
+	if l, _ := d.slot(key); l.clock > since {
 		return over
 	}
 	return nil
@@ -103,11 +103,13 @@ func (d *damper) ended(key string, since uint64) <-chan struct{} {
 func (d *damper) end(key string, at, end driver.Instant, clock uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if l, hash := d.slot(key); l.hash == hash && l.at == at {
-		if l.at = cmp.Or(end, l.before); end != 0 {
-			l.clock = clock
-			d.last.Store(max(d.last.Load(), clock))
-		}
+	l, hash := d.slot(key)
+	if l.hash == hash && l.at == at {
+		l.at = cmp.Or(end, l.before)
+	}
+	if end != 0 {
+		l.clock = max(l.clock, clock)
+		d.last.Store(max(d.last.Load(), clock))
 	}
 	close(d.underWay[key])
 	delete(d.underWay, key)
@@ -194,7 +196,7 @@ func (t *Touches) Lowered(key string, claim driver.Instant, lowers bool, err err
 	var clock uint64
 	if lowers && (err == nil || errors.Is(err, driver.ErrAmbiguous)) {
 		_, end = t.instants()
-		clock = t.Memo.tick()
+		clock = t.Memo.lowered(key, err == nil)
 	}
 	t.lowering.end(key, claim, end, clock)
 	if lowers && err == nil {

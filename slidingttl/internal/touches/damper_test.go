@@ -68,3 +68,30 @@ func TestDamper(t *testing.T) {
 		t.Error("a write is under way when all have ended")
 	}
 }
+
+// Whatever key comes down in the same slot next, what was read beside the lowering is known to be old.
+func TestDamperRemembersBesideOthers(t *testing.T) {
+	d := damper{seed: maphash.MakeSeed()}
+	k, _ := d.slot("k")
+	other := ""
+	for i := 0; other == ""; i++ {
+		if l, _ := d.slot(fmt.Sprint(i)); l == k {
+			other = fmt.Sprint(i)
+		}
+	}
+	for _, held := range []bool{false, true} { // by other's claim as k's ends
+		d = damper{seed: d.seed}
+		claim, others := d.claim("k", 1, 1, false), driver.Instant(0)
+		if held {
+			others = d.claim(other, 2, 1, false)
+		}
+		d.end("k", claim, 3, 7)
+		if !held {
+			others = d.claim(other, 4, 1, false)
+		}
+		d.end(other, others, 5, 6) // which had the clock before k's end did
+		if d.ended("k", 6) == nil || d.ended("k", 7) != nil {
+			t.Errorf("held %v: k's lowering is not known, or is for ever", held)
+		}
+	}
+}

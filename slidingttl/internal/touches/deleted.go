@@ -35,16 +35,16 @@ func (t *Touches) Deleted(ctx context.Context, key string, began Deletion, gone 
 		t.deletions[d.hash%uint64(len(t.deletions))] = d
 	}
 	for _, n := range t.of(key) {
+		if n.readTouch != nil { // it sets Was as it runs
+			continue
+		}
+		n.deleted = n.deleted || d.kills(&n.Access)
 		switch {
-		case n.readTouch != nil || n.Was.CreatedAt != 0: // a read and touch sets Was as it runs
+		case n.Was.CreatedAt != 0:
 		case n.state == running:
 			n.orphan, runs = d, n.done
 		case d.ends(&n.Access):
-			o := Outcome{Was: n.Was, Err: ErrGone, result: Lost}
-			if !n.Was.Alive(d.began) {
-				o.result = Shed
-			}
-			t.end(n, o)
+			t.end(n, Outcome{Was: n.Was, Err: ErrGone, result: Lost})
 		default:
 			n.disown(d)
 		}
@@ -64,10 +64,10 @@ func (t *Touches) Deleted(ctx context.Context, key string, began Deletion, gone 
 	}
 }
 
-// deletedSince returns the last deletion of a's record if that is one without created_at, and was read before; else
-// nil. Without a memo, over a local driver, nothing comes between.
-func (t *Touches) deletedSince(a *Access) *Deletion {
-	if a.Was.CreatedAt != 0 || t.Memo == nil {
+// deletion returns the last deletion of a's key if that has ended since its record was read; else nil. Without a memo,
+// over a local driver, nothing comes between.
+func (t *Touches) deletion(a *Access) *Deletion {
+	if t.Memo == nil {
 		return nil
 	}
 	hash := t.Memo.hash(a.Key)
@@ -77,6 +77,17 @@ func (t *Touches) deletedSince(a *Access) *Deletion {
 	}
 	return d
 }
+
+// deletedSince is deletion for a record without created_at, and else nil.
+func (t *Touches) deletedSince(a *Access) *Deletion {
+	if a.Was.CreatedAt != 0 {
+		return nil
+	}
+	return t.deletion(a)
+}
+
+// kills reports whether d, nil for none, has ended a's record before that died.
+func (d *Deletion) kills(a *Access) bool { return d != nil && d.gone && a.Was.Alive(d.began) }
 
 // DeletedSince reports whether key's record may have been deleted since the memo's clock was since, and whether for
 // good.

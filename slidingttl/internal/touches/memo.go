@@ -24,7 +24,7 @@ type Memo struct {
 type remembered struct {
 	key      string
 	meta     driver.Meta
-	landed   uint64         // clock after the touch that wrote meta; zero: meta was read
+	landed   uint64         // clock after the touch that wrote meta, or the write that lowered it; zero: meta was read
 	replaced driver.Meta    // the record that this touch replaced; zero: unknown
 	sure     bool           // it replaced just that
 	at       driver.Instant // when meta was stored, at the latest known
@@ -79,12 +79,18 @@ func (m *Memo) Clock() uint64 {
 	return m.clock.Load()
 }
 
-// tick moves the clock on, and returns it.
-func (m *Memo) tick() uint64 {
+// lowered has the answers to reads of key that began before now forgotten, for they may have seen an expiry that has been
+// lowered; and key itself, unless what is then stored is known. It returns the clock after that.
+func (m *Memo) lowered(key string, known bool) uint64 {
 	if m == nil {
 		return 0
 	}
-	return m.clock.Add(1)
+	if !known {
+		m.Forget(key)
+	}
+	now := m.clock.Add(1)
+	m.goneOf(m.hash(key)).forget(now)
+	return now
 }
 
 // Read remembers the result of a read that began at since, which is at by the store's clock, unless a later state is
@@ -122,11 +128,17 @@ func (m *Memo) validate(s *atomic.Pointer[remembered], r *remembered, h, since u
 	r.valid.Store(true) // if it is forgotten now, it is in s no more
 }
 
-// Wrote remembers the result of a write of the value that began at since, which is at by the store's clock.
-func (m *Memo) Wrote(key string, meta driver.Meta, since uint64, at driver.Instant) {
-	if m != nil {
-		m.put(&remembered{key: key, meta: meta, at: at}, since)
+// Wrote remembers the result of a write of the value that began at since, which is at by the store's clock. If it has
+// lowered the expiry, reads that began before do not replace that.
+func (m *Memo) Wrote(key string, meta driver.Meta, since uint64, at driver.Instant, lowered bool) {
+	if m == nil {
+		return
 	}
+	r := &remembered{key: key, meta: meta, at: at}
+	if lowered {
+		r.landed = m.clock.Add(1)
+	}
+	m.put(r, since)
 }
 
 // Touched remembers that a touch, begun at since, which is at by the store's clock, wrote meta over replaced, or, unless sure, over

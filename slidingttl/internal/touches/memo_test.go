@@ -86,7 +86,7 @@ func TestMemoNeverKnowsWhatIsForgotten(t *testing.T) {
 	m := NewMemo(16)
 	is := meta(10)
 	for _, remember := range []func(since uint64){
-		func(since uint64) { m.Wrote("k", is, since, 0) },
+		func(since uint64) { m.Wrote("k", is, since, 0, false) },
 		func(since uint64) { m.Read("k", &is, since, 0, minute) },
 	} {
 		for range 10_000 {
@@ -150,5 +150,23 @@ func TestMemoKeepsATouchThatIsRead(t *testing.T) {
 	m.Read("k", &was, m.Clock(), 61_000, minute) // stale
 	if known := m.Known("k"); *known != is {
 		t.Errorf("a stale read makes that %+v", known)
+	}
+}
+
+// A read that began before a write lowered the expiry does not replace what that wrote, and is not remembered in its place.
+func TestReadBeforeALowering(t *testing.T) {
+	for _, evicted := range []bool{false, true} {
+		m := NewMemo(1)
+		since := m.Clock()
+		m.Wrote("k", meta(10), since, 0, true)
+		if evicted {
+			m.Wrote("another", meta(1), m.Clock(), 0, false)
+			m.lowered("k", true)
+		}
+		old := meta(100)
+		m.Read("k", &old, since, 0, minute)
+		if known := m.Known("k"); known != nil && known.ExpiresAt == old.ExpiresAt {
+			t.Errorf("evicted %v: %+v is remembered", evicted, *known)
+		}
 	}
 }

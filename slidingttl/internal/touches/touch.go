@@ -43,6 +43,8 @@ type touch struct {
 	orphan    *Deletion                                  // of its record, which the next one looks like, while it ran
 	passed    bool                                       // its record died, and the others go first
 	urgent    int                                        // callers that wait for it until it ends
+	unawaited bool                                       // a read that it was for has not waited for its end
+	deleted   bool                                       // this store has deleted its record before that died
 }
 
 // state is where a touch is in its life.
@@ -135,6 +137,7 @@ func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bo
 		t.unqueue(n)
 		waits = urgent || busy == nil || !busy.late
 	}
+	n.unawaited, n.deleted = n.unawaited || !waits, n.deleted || t.deletion(a).kills(a)
 	if n.state == waiting && busy == nil {
 		n.ctx = context.WithoutCancel(ctx)
 		t.start(n)
@@ -293,6 +296,7 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	}
 	if o.again && !t.leaves(n) {
 		again = t.add(&n.Access)
+		again.unawaited, again.deleted = true, n.deleted
 		again.fails, again.landings, again.waited, again.readFirst, again.by = n.fails+1, n.landings, n.waited, true, n.by
 		if n.landings < t.pressure.back {
 			again.fails = 1 // the store has recovered since
@@ -336,6 +340,9 @@ func (t *Touches) landed(n *touch, o Outcome) {
 
 // end ends n, whatever its state.
 func (t *Touches) end(n *touch, o Outcome) {
+	if o.lost() && (n.unawaited || o.Err == ErrReplaced && !n.Exact) && !n.deleted && !n.Was.Alive(t.now()) {
+		o.result = Shed // it died by the expiry that was read, and readers have its value
+	}
 	switch {
 	case n.state == running:
 		n.of.running = nil
@@ -350,7 +357,7 @@ func (t *Touches) end(n *touch, o Outcome) {
 	if o.result != none {
 		t.count(n.ctx, &n.Access, o, n.began)
 	}
-	broke := o.Broke() || o.result == Shed
+	broke := o.Broke()
 	if broke && !o.again {
 		t.broke(&n.Access)
 	}

@@ -52,8 +52,8 @@ var (
 type Config struct {
 	// Write is driver.Driver's Touch.
 	Write func(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error)
-	// Rules returns the store's rules, if all records are under them; else it is nil.
-	Rules func() *rules.Rules
+	// Rules returns the rules that key's record is under now; nil if they depend on its value.
+	Rules func(key string) (*rules.Rules, error)
 	// Read reads the latest state of a live record, with its rules.
 	Read func(ctx context.Context, key string) (driver.Meta, *rules.Rules, error)
 	// Ended is called for every touch that has ended. It may be nil.
@@ -218,24 +218,33 @@ func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late time.Time, u
 	}
 	tooLate, stop := At(late)
 	defer stop()
+	var why error
 	select {
 	case <-n.done:
 		return n.outcome
 	case <-ctx.Done():
-		if urgent {
-			t.lock()
-			n.urgent--
-			t.unlock()
-		}
-		return Outcome{Err: ctx.Err()}
+		why = ctx.Err()
 	case <-tooLate:
-		return Outcome{Err: errLate}
+		why = errLate
 	case <-t.stop.Done():
-		if isClosed(n.done) {
-			return n.outcome
-		}
-		return Outcome{Err: errGivenUp}
+		why = errGivenUp
 	}
+	return t.goOn(n, urgent, why)
+}
+
+// goOn returns the outcome for a caller that waits for n no longer, because of why, unless n has just ended.
+func (t *Touches) goOn(n *touch, urgent bool, why error) Outcome {
+	t.lock()
+	defer t.unlock()
+	switch {
+	case n.state == ended:
+		return n.outcome
+	case urgent:
+		n.urgent--
+	default:
+		n.unawaited = true
+	}
+	return Outcome{Err: why}
 }
 
 // ReadTouch runs f, a read and touch in one, as a touch of key. Later accesses share its outcome if

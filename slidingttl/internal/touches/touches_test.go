@@ -505,7 +505,7 @@ func TestDeletingBlocksFewKeys(t *testing.T) {
 	known := 0
 	for i := range 100 {
 		key := string(rune('b' + i))
-		m.Wrote(key, meta(10), m.Clock(), 0)
+		m.Wrote(key, meta(10), m.Clock(), 0, false)
 		if m.Known(key) != nil {
 			known++
 		}

@@ -29,8 +29,10 @@ func (t *Touches) write(ctx context.Context, most time.Duration, a *Access, read
 	defer func() { t.Lowered(a.Key, claim, false, nil) }()
 	for attempt := range touchAttempts {
 		m := o.Meta
-		if t.Rules != nil {
-			r = t.Rules() // what was read may have been written by newer ones than a's
+		if t.Rules != nil { // what was read may have been written by newer ones than a's
+			if r, err = t.Rules(a.Key); err != nil {
+				break
+			}
 		}
 		if !t.Local || attempt > 0 {
 			began, at = t.instants()
@@ -177,11 +179,6 @@ func (t *Touches) missed(a *Access, o Outcome, err error) Outcome {
 	if o.Err, o.result = err, Failed; o.lost() {
 		t.Memo.Forget(a.Key)
 		o.result = Lost
-		if now := t.now(); !a.Was.Alive(now) && (t.Background || t.Wait > 0 && now.Sub(a.At) >= t.Wait) {
-			if deleted, _ := t.DeletedSince(a.Key, a.Since); !deleted {
-				o.result = Shed // its caller has left, and it probably died before its touch landed
-			}
-		}
 	}
 	if errors.Is(err, driver.ErrLocked) {
 		o.result = Deferred
