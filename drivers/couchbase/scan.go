@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/couchbase/gocb/v2"
@@ -118,6 +120,7 @@ func (d *Driver[T]) keys(ctx context.Context, at mark, limit int) (keys []string
 	if err != nil {
 		return nil, false, err
 	}
+	var refused scanRequest
 	for deadline := time.Now().Add(d.opts.Timeout); ; {
 		if err := connected(ctx, agent, deadline); err != nil {
 			return nil, false, err
@@ -125,21 +128,51 @@ func (d *Driver[T]) keys(ctx context.Context, at mark, limit int) (keys []string
 		var more []string
 		more, complete, err = d.rangeScan(ctx, agent, at, limit-len(keys), deadline)
 		keys = append(keys, more...)
-		lost := slices.ContainsFunc(connectionLost, func(e error) bool { return errors.Is(err, e) })
-		switch {
-		case lost && len(keys) == limit:
-			return keys, false, nil
-		case !lost || time.Now().After(deadline):
-			return keys, complete, failure(ctx, err)
-		case len(more) > 0:
+		if len(more) > 0 {
 			at.After = []byte(more[len(more)-1])
+		}
+		pause, again := d.again(err, &refused)
+		switch {
+		case again && len(keys) == limit:
+			return keys, false, nil
+		case !again || time.Now().Add(pause).After(deadline) || driver.Sleep(ctx, pause) != nil:
+			return keys, complete, failure(ctx, err)
 		}
 	}
 }
 
-// connectionLost are the errors of a scan whose connection is gone, before a request or with one under way.
-// Source: gocbcore v10.8.1, kvmux.go, memdclient.go.
-var connectionLost = []error{gocbcore.ErrConnectionIDInvalid, gocbcore.ErrMemdClientClosed, gocbcore.ErrSocketClosed, io.EOF}
+// again reports whether a scan goes on after err, and after which pause: at once with another connection, and as
+// Options.RetryStrategy says after a temporary failure. gocbcore asks no strategy about scans.
+func (d *Driver[T]) again(err error, refused *scanRequest) (pause time.Duration, again bool) {
+	if lost(err) {
+		return 0, true
+	}
+	if !errors.Is(err, gocbcore.ErrTemporaryFailure) && !errors.Is(err, gocbcore.ErrBusy) {
+		return 0, false
+	}
+	if action := d.readRetry.RetryAfter(refused, gocb.KVTemporaryFailureRetryReason); action != nil {
+		pause = action.Duration()
+	}
+	*refused = append(*refused, gocb.KVTemporaryFailureRetryReason)
+	return pause, pause > 0
+}
+
+// scanRequest is a range scan as a gocb.RetryStrategy sees it: the reasons of its retries.
+type scanRequest []gocb.RetryReason
+
+func (r *scanRequest) RetryAttempts() uint32            { return uint32(len(*r)) }
+func (r *scanRequest) Identifier() string               { return "RangeScan" }
+func (r *scanRequest) Idempotent() bool                 { return true }
+func (r *scanRequest) RetryReasons() []gocb.RetryReason { return *r }
+
+// lost reports whether a scan failed because its connection is gone, before a request, as that was written or with
+// one under way. Source: gocbcore v10.8.1, kvmux.go, memdclient.go.
+func lost(err error) bool {
+	if unwritten := (*net.OpError)(nil); errors.As(err, &unwritten) {
+		return true
+	}
+	return slices.ContainsFunc([]error{gocbcore.ErrConnectionIDInvalid, gocbcore.ErrMemdClientClosed, gocbcore.ErrSocketClosed, io.EOF}, func(e error) bool { return errors.Is(err, e) })
+}
 
 // connected waits until the bucket has all of its connections. Without one of them gocbcore v10.8.1 ends the
 // process where it looks for a scan's connection (kvMux.GetByConnID dereferences nil).
@@ -187,13 +220,20 @@ func (d *Driver[T]) rangeScan(ctx context.Context, agent *gocbcore.Agent, at mar
 	if !whole(agent) {
 		return nil, false, gocbcore.ErrConnectionIDInvalid
 	}
+	var mu sync.Mutex // guards read: a request that is cancelled or too late ends while gocbcore may still call
+	var read []string
 	end, err := await(ctx, func(done func(*gocbcore.RangeScanContinueResult, error)) (gocbcore.PendingOp, error) {
 		return scan.RangeScanContinue(gocbcore.RangeScanContinueOptions{Deadline: deadline, MaxCount: uint32(min(limit, 1<<20))}, func(items []gocbcore.RangeScanItem) {
+			mu.Lock()
+			defer mu.Unlock()
 			for _, item := range items {
-				keys = append(keys, string(item.Key))
+				read = append(read, string(item.Key))
 			}
 		}, done)
 	})
+	mu.Lock()
+	keys = read
+	mu.Unlock()
 	if err != nil || end.Complete || !whole(agent) {
 		// A failed scan is not cancelled; the server ends it when idle.
 		return keys, err == nil && end.Complete, err

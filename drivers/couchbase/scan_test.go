@@ -1,13 +1,18 @@
 package couchbase_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/couchbase/gocb/v2"
+	"github.com/couchbase/gocbcore/v10"
+	"github.com/couchbase/gocbcore/v10/memd"
 
 	"github.com/slidingttl/slidingttl/drivers/couchbase"
 	"github.com/slidingttl/slidingttl/drivers/couchbase/couchbasetest"
@@ -27,6 +32,71 @@ func TestScanLosesItsConnection(t *testing.T) {
 	}
 	if n := f.ClearFaults(); n > 0 {
 		t.Errorf("%d faults met no scan", n)
+	}
+}
+
+// A scan goes on after a temporary failure as Options.RetryStrategy says, within Options.Timeout.
+func TestScanAsksTheStrategy(t *testing.T) {
+	for _, op := range []couchbasetest.Op{couchbasetest.OpScanCreate, couchbasetest.OpScanContinue} {
+		for _, status := range []memd.StatusCode{memd.StatusTmpFail, memd.StatusBusy} {
+			f := open(t)
+			var s strategy
+			d := newDriver[profile](t, f, &couchbase.Options{RetryStrategy: &s})
+			at := scanned(t, d)
+			for pause, want := range map[time.Duration][]uint32{time.Millisecond: {0, 1, 2}, 0: {0}, time.Hour: {0}} {
+				s = strategy{pause: pause}
+				ok(t, "Inject", f.Inject(couchbasetest.Fault{Ops: []couchbasetest.Op{op}, Status: status, Count: 3}))
+				p, err := d.Scan(t.Context(), at, 10)
+				if left := f.ClearFaults(); !slices.Equal(s.asked, want) || left != 3-len(want) {
+					t.Errorf("%s answered with %#x: after retries %v the strategy said %v, and %d of 3 faults are left; want %v", op.Name(), uint16(status), s.asked, pause, left, want)
+				}
+				if len(want) == 3 {
+					ok(t, "Scan", err)
+					isScanned(t, p)
+				} else if !errors.Is(err, gocb.ErrTemporaryFailure) && !errors.Is(err, gocbcore.ErrBusy) {
+					t.Errorf("Scan: %v, want the answer", err)
+				}
+			}
+		}
+	}
+}
+
+// strategy retries after pause; zero: never.
+type strategy struct {
+	pause time.Duration
+	asked []uint32 // after so many retries
+}
+
+func (s *strategy) RetryAfter(req gocb.RetryRequest, _ gocb.RetryReason) gocb.RetryAction {
+	s.asked = append(s.asked, req.RetryAttempts())
+	if s.pause == 0 {
+		return &gocb.NoRetryRetryAction{}
+	}
+	return &gocb.WithDurationRetryAction{WithDuration: s.pause}
+}
+
+// A scan may end while its keys are on their way.
+func TestScanEndsAmongKeys(t *testing.T) {
+	f := open(t)
+	d := newDriver[profile](t, f, nil)
+	life := driver.Life{CreatedAt: driver.Floor(start), ExpiresAt: driver.Floor(start) + 3600e3}
+	for i, n := 0, 0; n < 500; i++ { // of the vbucket 0; 100 kB, in some 12 packets
+		key := fmt.Sprintf("%0200d", i)
+		if crc32.ChecksumIEEE([]byte(key))>>16&0x7fff%1024 != 0 {
+			continue
+		}
+		_, err := d.Insert(t.Context(), key, profile{}, life, driver.Floor(start))
+		ok(t, "Insert", err)
+		n++
+	}
+	at, err := d.Segments(t.Context(), 1024)
+	ok(t, "Segments", err)
+	for range 100 {
+		ctx, cancel := context.WithTimeout(t.Context(), rand.N(10*time.Millisecond))
+		if _, err := d.Scan(ctx, at[0], 2000); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Scan: %v", err)
+		}
+		cancel()
 	}
 }
 

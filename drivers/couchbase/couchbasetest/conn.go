@@ -38,10 +38,10 @@ type conn struct {
 	login     *scram.ServerConversation // that is under way
 	mechanism string                    // of login
 	bucket    *bucket
-	configRev uint64    // the last that this client was sent
-	discard   bool      // drop the next response, see Fault.Applied
-	keep      bool      // keep the next response in res, see Node.Between
-	kept      bool      // res has it
+	configRev uint64 // the last that this client was sent
+	discard   bool   // drop the next response, see Fault.Applied
+	keep      bool   // keep the next response in kept, see Node.Between
+	kept      []memd.Packet
 	began     time.Time // when the request under way was read; zero: the client does not ask
 	took      memd.ServerDurationFrame
 	released  <-chan struct{} // closed when the response may be sent, see Node.Hold; nil: it may
@@ -166,7 +166,7 @@ func (c *conn) suffer(f Fault, h *handler, req *memd.Packet) error {
 
 // between calls f, which executes a request, and then answers as f returns.
 func (c *conn) between(f func(Op, func()) Fault, h *handler, req *memd.Packet) (err error) {
-	c.keep, c.kept = true, false
+	c.keep, c.kept = true, c.kept[:0]
 	then := f(req.Command, func() { err = c.carryOut(h, req) })
 	c.keep = false
 	switch {
@@ -174,10 +174,15 @@ func (c *conn) between(f func(Op, func()) Fault, h *handler, req *memd.Packet) (
 		return err
 	case then.Drop:
 		return errDropped
-	case then.Silent || !c.kept:
+	case then.Silent:
 		return nil
 	}
-	return c.Write(&c.res, time.Duration(c.node.latency.Load()), c.released)
+	for i := range c.kept {
+		if err := c.Write(&c.kept[i], time.Duration(c.node.latency.Load()), c.released); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *conn) carryOut(h *handler, req *memd.Packet) error {
@@ -263,8 +268,8 @@ func (c *conn) reply(req *memd.Packet, status memd.StatusCode, cas uint64, extra
 		c.res.ServerDurationFrame = &c.took
 	}
 	if c.keep {
-		c.kept = true
 		c.res.Extras, c.res.Value = slices.Clone(extras), slices.Clone(value)
+		c.kept = append(c.kept, c.res)
 		return nil
 	}
 	return c.Write(&c.res, time.Duration(c.node.latency.Load()), c.released)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,6 +82,23 @@ func TestRangeScan(t *testing.T) {
 	}
 	if got := scan(t, other, gocb.RangeScan{}, ids); !slices.Equal(got, []string{"elsewhere"}) {
 		t.Errorf("a scan of another collection found %v", got)
+	}
+}
+
+// Under Between an answer of several packets comes whole.
+func TestRangeScanBetween(t *testing.T) {
+	node, c := start(t)
+	var all []string
+	for i := range 200 { // some share a vbucket, and each fills a packet
+		id := fmt.Sprintf("user:%03d", i)
+		if _, err := c.Insert(id, map[string]int{"n": i, strings.Repeat("x", 9<<10): 0}, nil); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, id)
+	}
+	node.Between(func(_ couchbasetest.Op, deliver func()) couchbasetest.Fault { deliver(); return couchbasetest.Fault{} })
+	if got := scan(t, c, gocb.RangeScan{}, nil); !slices.Equal(got, all) {
+		t.Errorf("the scan found %d of %d", len(got), len(all))
 	}
 }
 
