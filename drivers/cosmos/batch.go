@@ -94,6 +94,10 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		}
 		found[keys[i]] = e
 	}
+	// After its context has ended azcosmos 1.5.0 (executeQueryChunks) leaves out queries without an error.
+	if err := ctx.Err(); err != nil {
+		return found, err
+	}
 	return found, bad.Err()
 }
 

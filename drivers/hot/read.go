@@ -80,7 +80,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		case d.stale:
 		case ok:
 			d.tier.read(key, e, since)
-		case err == nil:
+		case err == nil && ctx.Err() == nil: // what a driver leaves out after that need not be absent
 			d.tier.absent(key, since)
 		}
 	}

@@ -381,6 +381,23 @@ var brokens = []broken{
 
 	// Contexts and faults
 	{"ignores contexts", "context/ended-before", func(d *twisted) { d.contexts(context.WithoutCancel) }},
+	{"ignores a context that has ended once it has read", "context/ended-before", func(d *twisted) {
+		var used atomic.Bool
+		d.before("get", func(c *call) {
+			if used.Load() {
+				c.Ctx = context.WithoutCancel(c.Ctx)
+			}
+			used.Store(c.Ctx.Err() == nil)
+		})
+	}},
+	{"takes an answer that a context cut short for whole", "context/ends-at-any-step", func(d *twisted) {
+		d.on("get multi", func(c *call) {
+			ended := c.Ctx.Err() != nil
+			if d.do(c); errors.Is(c.Err, context.Canceled) && !ended {
+				c.Err = nil
+			}
+		})
+	}},
 	{"blocks after the context has ended", "context/ends-meanwhile", func(d *twisted) {
 		d.contexts(func(ctx context.Context) context.Context {
 			if ctx.Err() != nil {
