@@ -41,6 +41,9 @@ func TestTokenOfThePartition(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			account := cosmostest.StartWith(t, &cosmostest.Options{Partitions: 16})
 			f := openOn[session](t, account, &o)
+			if _, _, err := f.readContainer(t.Context(), f.sessions.now()); err != nil {
+				t.Fatal(err)
+			}
 			account.SetLag(true)
 			metas := make(map[string]driver.Meta)
 			const keys = 600

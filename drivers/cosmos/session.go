@@ -64,13 +64,14 @@ func (s *sessions) locked() moment {
 	return moment{s.current, len(s.current.ranges.spans)}
 }
 
-// token returns the token for a read of keys with that hash: of their partition, or of all while that
-// is not known. Nil, for a read of several partitions: of all. It also returns the moment for the read.
+// token returns the token for a read of keys with that hash: of their partition, or of all while that, or how the
+// current container hashes keys, is not known. Nil, for a read of several partitions: of all. It also returns the
+// moment for the read.
 func (s *sessions) token(of *hash) (moment, *string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.locked()
-	if of != nil && !s.hashesOtherwise {
+	if of != nil && c.container == s.read && !s.hashesOtherwise {
 		if part, known := c.ranges.part(of); known {
 			return c, c.tokens[part]
 		}
