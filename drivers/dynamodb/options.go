@@ -66,8 +66,9 @@ type Options struct {
 	LifeTable string
 
 	// Hold is how long after its creation DynamoDB keeps an item whose life is in LifeTable, also when
-	// the record has died before: at least the longest MaxLifetime, and Retain. Check compares them. A
-	// touch to a later expiry works, and writes the record's item too.
+	// the record has died before: at least the longest MaxLifetime, and Retain. A touch to a later
+	// expiry works, and writes the record's item too. Check is not told MaxLifetime: it requires as much as one
+	// write asks for, IdleGrace and the slack, and Retain.
 	Hold time.Duration
 
 	// LifeInValue has this driver read LifeTable, and write lives to the record's item as without it.
