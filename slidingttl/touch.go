@@ -29,8 +29,9 @@ func (s *Store[T]) Touch(ctx context.Context, key string) (dies time.Time, err e
 // It touches the record if that is due, and waits as the TouchMode says. If no touch is due, it
 // mostly costs no trip, because the store remembers keys. With Options.PolicyOf, and in Background
 // mode if a touch may be due, it costs a read. ErrNotFound: absent or dead; of what another process
-// deleted or retired it learns when the remembered expiry comes due. A failed touch is reported as by
-// Get. A life that cannot be read is an error only if the record is remembered, and past its cap.
+// deleted or retired, and perhaps made anew, it learns when the remembered expiry comes due, with
+// Policy.Promote at the cap. A failed touch is reported as by Get. A life that cannot be read is an error
+// only if the record is remembered, and past its cap.
 func (s *Store[T]) Keep(ctx context.Context, key string) error {
 	return s.callKey(ctx, opTouch, key, func() error { return s.keep(ctx, opTouch, key, 0) })
 }
