@@ -15,7 +15,8 @@ const undoTime = time.Minute
 // deleting prepares a call by ctx that ends the life of key's record, and returns what it does at its end with
 // its error. own: no error tells whether the record is gone.
 func (s *Store[T]) deleting(ctx context.Context, key string, err *error, own bool) (end func()) {
-	deleted, began := s.memo.Deleting(key), s.touches.Deletes(key)
+	began := s.touches.Deletes(key)
+	deleted := s.memo.Deleting(key)
 	*err = ErrAmbiguous // until it returns: it may panic
 	return func() {
 		switch {

@@ -291,6 +291,30 @@ func TestEndedBeforeItsTouchLandedIsNoFailure(t *testing.T) {
 	})
 }
 
+// A Strict TouchEntry whose record was replaced returns the entry as it was read, though a Get that shares its touch is told.
+func TestStrictTouchEntryOfTheReplaced(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, _ := newRemote[int](time.Millisecond)
+		decidesLate(d, 60*time.Millisecond)
+		s := open(t, d, session, &slidingttl.Options[int]{Strict: true})
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(session.IdleGrace - 50*time.Millisecond)
+		e, err := s.Peek(t.Context(), "k")
+		must(t, err)
+		time.Sleep(10 * time.Millisecond)
+		go func() { _, _ = s.Get(context.Background(), "k") }()
+		time.Sleep(10 * time.Millisecond)
+		go func() {
+			time.Sleep(5 * time.Millisecond)
+			_, _ = s.Get(context.Background(), "k")
+		}()
+		time.AfterFunc(40*time.Millisecond, func() { must(t, s.Insert(context.Background(), "k", 2)) })
+		if got, err := s.TouchEntry(t.Context(), "k", e); err != nil || got != e {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
 // So it is where the deletion ends before the read is answered, and where the touch fails and is tried again.
 func TestDeletedBesideAReadIsNoFailure(t *testing.T) {
 	for _, fails := range []bool{false, true} {
@@ -299,11 +323,11 @@ func TestDeletedBesideAReadIsNoFailure(t *testing.T) {
 			s := open(t, d, session, nil)
 			must(t, s.Insert(t.Context(), "k", 1))
 			time.Sleep(session.IdleGrace - 2*time.Second)
+			var refused atomic.Bool
 			late, slow := once("get", func() { time.Sleep(time.Second) }), once("touch", func() { time.Sleep(4 * time.Second) })
 			d.after = func(op, _ string) { late(op) }
 			d.before = func(_ context.Context, op, _ string) error {
-				if slow(op); op == "touch" && fails {
-					fails = false
+				if slow(op); op == "touch" && fails && refused.CompareAndSwap(false, true) {
 					return errDown
 				}
 				return nil

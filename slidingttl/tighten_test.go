@@ -997,6 +997,31 @@ func TestTouchEntryAfterALowering(t *testing.T) {
 	})
 }
 
+// A TouchEntry of what was read before this store lowered it reads again, though the policy is as before.
+func TestTouchEntryReadBeforeALowering(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		loose := slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 1000 * time.Hour, Slack: 10 * time.Minute}
+		tight := loose
+		tight.IdleGrace, tight.Slack = 10*time.Minute, time.Minute
+		s := open(t, d, loose, &slidingttl.Options[int]{MaxSkew: time.Second})
+		must(t, s.Insert(t.Context(), "k", 1))
+		time.Sleep(time.Second)
+		e, err := s.Peek(t.Context(), "k")
+		must(t, err)
+		must(t, s.SetPolicy(tight))
+		read(t, s, "k")
+		must(t, s.SetPolicy(loose))
+		at := time.Now()
+		_, err = s.TouchEntry(t.Context(), "k", e)
+		must(t, err)
+		time.Sleep(time.Second)
+		if left := stored(t, under, "k").ExpiresAt.Time().Sub(at); left < loose.IdleGrace {
+			t.Errorf("it leaves %v: %+v", left, s.Stats())
+		}
+	})
+}
+
 // Keep goes by nothing from before this store's own lowering, whose answer was lost, or came before that of a read.
 func TestKeepAfterItsStoreLowered(t *testing.T) {
 	loose := slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 1000 * time.Hour, Slack: time.Hour}
@@ -1119,7 +1144,7 @@ func TestPolicyForPanicsInATouch(t *testing.T) {
 		time.Sleep(session.IdleGrace / 2)
 		asked.Store(0)
 		read(t, s, "k")
-		time.Sleep(time.Second)
+		synctest.Wait()
 		if _, ok := errors.AsType[*slidingttl.PanicError](told); !ok {
 			t.Errorf("OnTouchError was told %v: %+v", told, s.Stats())
 		}

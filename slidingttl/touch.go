@@ -43,8 +43,8 @@ func (s *Store[T]) Keep(ctx context.Context, key string) error {
 // whose expiry has passed costs a read, for which the call waits as for a touch.
 //
 // What other processes have done since e was read TouchEntry learns only where a touch is due, and not if this store
-// has touched the record since. An expiry that was beyond the policy when it was read, as after SetPolicy, may have been
-// lowered: read such an entry again.
+// has touched the record since. An expiry that was beyond the policy when it was read or has come to be so since, as
+// after SetPolicy, may have been lowered: read such an entry again.
 func (s *Store[T]) TouchEntry(ctx context.Context, key string, e Entry[T]) (Entry[T], error) {
 	r := readResult[T]{value: &e.Value, meta: e.Meta}
 	err := s.callKey(ctx, opTouch, key, func() (err error) {
@@ -66,7 +66,10 @@ func (s *Store[T]) touchEntry(ctx context.Context, key string, entry *readResult
 	r := readResult[T]{op: opTouch, meta: entry.meta, rules: entry.rules, since: s.memo.Clock(), exact: true}
 	created := r.meta.CreatedAt
 	if created != 0 {
-		if m := s.memo.Known(key); m != nil && m.CreatedAt == created && m.ExpiresAt < r.meta.ExpiresAt && s.opts.PolicyOf == nil {
+		switch m := s.memo.Known(key); {
+		case m == nil:
+			r.since = 0 // of the lowerings that this store has made, whichever may have been since
+		case m.CreatedAt == created && m.ExpiresAt < r.meta.ExpiresAt && s.opts.PolicyOf == nil:
 			r.meta = *m
 		}
 	}
@@ -118,8 +121,10 @@ func (s *Store[T]) touchIfDue(ctx context.Context, key string, r *readResult[T])
 	case r.urgent:
 	case o.Err == touches.ErrGone:
 		return o, ErrNotFound
-	case s.opts.Strict && o.Err == touches.ErrReplaced && o.Broke() && !r.exact:
-		return o, ErrShed
+	case o.Err == touches.ErrReplaced:
+		if s.opts.Strict && o.Broke() && !r.exact {
+			return o, ErrShed
+		}
 	case s.opts.Strict && o.Broke():
 		return o, o.Err
 	}

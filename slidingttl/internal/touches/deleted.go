@@ -11,14 +11,15 @@ import (
 type Deletion struct {
 	hash         uint64
 	began, ended driver.Instant
-	first, clock uint64 // the memo's clock, as it began and after it
-	gone         bool   // for good
+	first, clock uint64       // the memo's clock, as it began and after it
+	gone         bool         // for good
+	was          *driver.Meta // what the memo had of key; nil: nothing
 }
 
 // Deletes returns a deletion that begins now, before which the memo forgets key.
 func (t *Touches) Deletes(key string) Deletion {
-	t.Memo.Forget(key)
-	return Deletion{began: t.now(), first: t.Memo.Clock()}
+	was := t.Memo.Forget(key)
+	return Deletion{began: t.now(), first: t.Memo.Clock(), was: was}
 }
 
 // Deleted is called when the deletion began has deleted key's record, or may have, for the touches of a
@@ -86,8 +87,14 @@ func (t *Touches) deletedSince(a *Access) *Deletion {
 	return t.deletion(a)
 }
 
-// kills reports whether d, nil for none, has ended a's record before that died.
-func (d *Deletion) kills(a *Access) bool { return d != nil && d.gone && a.Was.Alive(d.began) }
+// kills reports whether d, nil for none, has ended a's record, and began before that died.
+func (d *Deletion) kills(a *Access) bool {
+	if d == nil || !d.ends(a) || a.Was.CreatedAt > d.began {
+		return false
+	}
+	extended := d.was != nil && d.was.CreatedAt == a.Was.CreatedAt && d.was.Alive(d.began)
+	return extended || a.Was.Alive(d.began)
+}
 
 // DeletedSince reports whether key's record may have been deleted since the memo's clock was since, and whether for
 // good.
