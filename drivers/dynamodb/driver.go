@@ -39,8 +39,8 @@ var (
 // New returns a driver for records in table, by its name or ARN. opts may be nil; it is copied. New
 // does no I/O. An argument that breaks its rule is a *driver.InvalidError, and so is a T with a
 // field for the version, with one that cannot hold what the driver writes to its attribute, or with
-// one whose name differs from an attribute of the driver's in case alone. A T with a map of what only its pointer
-// encodes, and which does not decode without, is refused too: nothing in a map has an address.
+// one whose name differs from an attribute of the driver's in case alone. A T with a map of what its pointer's
+// methods encode, and one that is an interface with methods, is refused too: nothing in a map has an address.
 func New[T any](client Client, table string, opts *Options) (*Driver[T], error) {
 	switch {
 	case client == nil:

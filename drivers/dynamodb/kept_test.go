@@ -120,16 +120,13 @@ func (w written) MarshalDynamoDBAttributeValue() (types.AttributeValue, error) {
 	return number(strconv.FormatInt(time.Time(w).UnixMilli(), 10)), nil
 }
 
-// rounded reads its number as attributevalue reads any.
+// rounded reads its number as attributevalue reads any, and is written by its field.
 type rounded struct{ ID int64 }
 
-func (r *rounded) MarshalDynamoDBAttributeValue() (types.AttributeValue, error) {
-	return attributevalue.Marshal(map[string]int64{"id": r.ID})
-}
 func (r *rounded) UnmarshalDynamoDBAttributeValue(av types.AttributeValue) error {
 	var m map[string]any
 	err := attributevalue.Unmarshal(av, &m)
-	id, _ := m["id"].(float64)
+	id, _ := m["ID"].(float64)
 	r.ID = int64(id)
 	return err
 }
@@ -159,6 +156,13 @@ func (c code) Error() string { return "code " + strconv.Itoa(int(c)) }
 type hexed int
 
 func (h hexed) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "%#x", int(h)) }
+
+// numeral is read as the shortest of its number.
+type numeral attributevalue.Number
+
+func (n numeral) MarshalDynamoDBAttributeValue() (types.AttributeValue, error) {
+	return number(string(n) + ".00"), nil
+}
 
 func acceptsIfKept[T any](t *testing.T, name string, o *Options, v T) {
 	t.Helper()
@@ -235,6 +239,30 @@ func TestRefusesWhatIsNotKept(t *testing.T) {
 	acceptsIfKept(t, "what writes all its fields", nil, account{"u", netip.IPv6Loopback()})
 	acceptsIfKept(t, "an id that float64 does not have", nil, struct{ User rounded }{rounded{1541815603606036481}})
 	acceptsIfKept(t, "an id that it has", nil, struct{ User rounded }{rounded{17}})
+	acceptsIfKept(t, "a number by its value", nil, struct{ N numeral }{"10"})
+	acceptsIfKept(t, "what no name shows", nil, struct {
+		Of struct {
+			plainly
+			More string
+		}
+	}{struct {
+		plainly
+		More string
+	}{plainly{1}, "m"}})
+	acceptsIfKept(t, "a pointer to that", nil, struct {
+		Of *struct {
+			plainly
+			More string
+		}
+	}{&struct {
+		plainly
+		More string
+	}{plainly{1}, "m"}})
+	acceptsIfKept(t, "a pair that reads what it writes beside a doubt", nil, struct {
+		N    noted
+		Seen map[netip.Addr]int
+	}{noted{"a", "b"}, map[netip.Addr]int{netip.IPv6Loopback(): 1}})
+	acceptsIfKept(t, "an interface", nil, struct{ S shape }{square{2}})
 	acceptsIfKept(t, "keys of two texts", nil, struct{ M map[time.Time]string }{map[time.Time]string{time.Unix(17, 0).UTC(): "a", time.Unix(18, 0).UTC(): "b"}})
 	acceptsIfKept(t, "keys of one text", nil, struct{ M map[time.Time]string }{map[time.Time]string{time.Unix(17, 0).UTC(): "a", time.Unix(17, 0).In(time.FixedZone("GMT", 0)): "b"}})
 	acceptsIfKept(t, "a map of what hides nothing", nil, struct{ M map[string]noted }{map[string]noted{"a": {Name: "a"}}})
@@ -277,6 +305,14 @@ func TestRefusesWhatHoldsItself(t *testing.T) {
 		t.Helper()
 		_, err := d.encode(v)
 		wantInvalid(t, name, err, "value", "must not hold itself")
+	}
+	way := &node{}
+	way.Next = way
+	if _, err := d.encode(struct {
+		*node
+		Next int // covers the way back
+	}{node: way}); err != nil {
+		t.Error(err)
 	}
 	var n node
 	n.Next = &n

@@ -1,6 +1,7 @@
 package dynamodb
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -29,9 +30,12 @@ func (o *Options) encoding() *kit.Encoding {
 	}
 	e := &kit.Encoding{
 		Name: func(tag reflect.StructTag) (string, bool) {
-			text := tag.Get("dynamodbav")
-			if text == "" && encoder.TagKey != "" {
+			text := ""
+			if encoder.TagKey != "" {
 				text = tag.Get(encoder.TagKey)
+			}
+			if text == "" {
+				text = tag.Get("dynamodbav")
 			}
 			name, _, _ := strings.Cut(text, ",")
 			return name, name == "-"
@@ -40,14 +44,17 @@ func (o *Options) encoding() *kit.Encoding {
 		Keys:   []string{"MarshalText", "UnmarshalText", "String", "Error", "Format"},
 		Native: func(t reflect.Type) bool { return t.ConvertibleTo(reflect.TypeFor[time.Time]()) },
 		Lost:   []reflect.Kind{reflect.Complex64, reflect.Complex128, reflect.Uintptr},
-		Loops:  true,
+		Named:  true,
+		Blind:  true,
 		Encode: func(v any) (any, error) { return attributevalue.MarshalWithOptions(v, o.encoder()...) },
 		Decode: func(encoded, into any) error {
 			return attributevalue.UnmarshalWithOptions(encoded.(types.AttributeValue), into, o.decoder()...)
 		},
-		Tree: func(encoded any) (tree any, err error) {
-			err = attributevalue.UnmarshalWithOptions(encoded.(types.AttributeValue), &tree, func(d *attributevalue.DecoderOptions) { d.UseNumber = true })
-			return tree, err
+		Says: func(encoded any, in kit.Said) error {
+			var v any
+			err := attributevalue.UnmarshalWithOptions(encoded.(types.AttributeValue), &v, func(d *attributevalue.DecoderOptions) { d.UseNumber = true })
+			says(v, in, 0)
+			return err
 		},
 	}
 	for _, m := range []kit.Methods{{Encode: "MarshalText", Decode: "UnmarshalText"}, {Encode: "MarshalBinary", Decode: "UnmarshalBinary"}} {
@@ -60,6 +67,39 @@ func (o *Options) encoding() *kit.Encoding {
 		e.Pairs = append(e.Pairs, m)
 	}
 	return e
+}
+
+// says adds v, which attributevalue has decoded into an any. A set that an interface holds is read as a list.
+func says(v any, said kit.Said, at uint64) {
+	switch v := v.(type) {
+	case map[string]any:
+		said.Add(at, '{')
+		for name, in := range v {
+			said.Add(at, name)
+			says(in, said, said.In(at, name))
+		}
+	case []any:
+		saysEach(v, said, at)
+	case []string:
+		saysEach(v, said, at)
+	case []attributevalue.Number:
+		saysEach(v, said, at)
+	case [][]byte:
+		saysEach(v, said, at)
+	case []byte:
+		said.Add(at, string(v))
+	case attributevalue.Number:
+		said.Add(at, json.Number(v))
+	default:
+		said.Add(at, v)
+	}
+}
+
+func saysEach[E any](list []E, said kit.Said, at uint64) {
+	said.Add(at, '[')
+	for _, v := range list {
+		says(v, said, said.In(at, ""))
+	}
 }
 
 func (o *Options) encoder() (opts []func(*attributevalue.EncoderOptions)) {
@@ -88,15 +128,16 @@ func (d *Driver[T]) encode(v T) (_ map[string]types.AttributeValue, err error) {
 	}()
 	raw, ok := any(v).(map[string]types.AttributeValue)
 	if !ok {
-		given, err := d.encoding.Given(v, reflect.TypeFor[T]().Kind() == reflect.Interface)
+		given, encoded, err := d.encoding.Given(v, reflect.TypeFor[T]().Kind() == reflect.Interface)
 		if err != nil {
 			return nil, err
 		}
-		av, err := attributevalue.MarshalWithOptions(given, d.opts.encoder()...)
-		if err != nil {
-			return nil, invalid("must be one that attributevalue encodes", unquoted{err})
+		if encoded == nil {
+			if encoded, err = d.encoding.Encode(given); err != nil {
+				return nil, invalid("must be one that attributevalue encodes", unquoted{err})
+			}
 		}
-		m, ok := av.(*types.AttributeValueMemberM)
+		m, ok := encoded.(*types.AttributeValueMemberM)
 		if !ok {
 			return nil, invalid("must encode to a map of attributes, as a struct or a map does", nil)
 		}

@@ -1,8 +1,10 @@
 package kit
 
 import (
+	"encoding/json"
 	"fmt"
-	"iter"
+	"hash/maphash"
+	"math/big"
 	"reflect"
 	"slices"
 	"strings"
@@ -21,450 +23,380 @@ type Encoding struct {
 	Keys   []string                                          // methods that write or read a map's key
 	Native func(reflect.Type) bool                           // what it stores by itself, unless that has one of Pairs; nil: none
 	Lost   []reflect.Kind                                    // what it leaves out
-	Loops  bool                                              // what holds itself it follows for ever
+	Named  bool                                              // it looks for a pointer's methods only of types that have a name
+	Blind  bool                                              // it follows for ever what holds itself, and writes only one of a map's keys that have one text
 	Encode func(v any) (any, error)
 	Decode func(encoded, into any) error
-
-	// Tree returns what is encoded as who reads it without its type sees it: map[string]any, []any, and numbers by
-	// their digits.
-	Tree func(encoded any) (any, error)
+	Says   func(encoded any, in Said) error // adds all of it
 
 	types sync.Map // what doubt is known of each
+	parts sync.Map // the part that is known of each
 }
 
-// Given returns what the encoder is given for v: a pointer to a copy of it, or v itself.
+// Given returns what the encoder is given for v: a pointer to a copy of it, or v itself. Where v was tried, it also
+// returns what that was encoded to.
 //
-// Encoders call a pointer's method, such as MarshalJSON of *big.Int, only on what they can address, and
-// decoders call them all. What becomes of a value whose parts have such methods, or methods that do not fit each
-// other, its type does not tell. So it is tried: Given returns what is encoded, decoded, and encoded the same again, or an
-// *InvalidError. A part that says less of itself wherever it has an address, that says another thing each time, or that an
-// interface holds, is taken at its word. loose: a read decodes into another type, and nothing is refused.
-func (e *Encoding) Given(v any, loose bool) (any, error) {
+// Encoders call a pointer's method, such as MarshalJSON of *big.Int, only on what they can address, and decoders call
+// them all. Methods that are a pair are taken at their word: what they leave out is not stored. Where a type encodes itself
+// and does not decode itself, or the reverse, for keys that have a text, and for interfaces that have methods, the type does
+// not tell what is read back. So a value with such parts is encoded, decoded and encoded again, and Given returns the first
+// form that says the same again, or an *InvalidError. loose: a read decodes into another type, and nothing is tried.
+func (e *Encoding) Given(v any, loose bool) (given, encoded any, err error) {
 	t := reflect.TypeOf(v)
 	if t == nil {
-		return v, nil
+		return v, nil, nil
 	}
-	doubt := e.doubtOf(t)
-	if e.Loops && doubt.loops && e.deep(reflect.ValueOf(v), asked, deepest) {
-		return nil, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: "must not hold itself, nor be thousands of levels deep"}
+	invalid := func(rule string) error {
+		return &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: rule}
 	}
-	if doubt.of == "" {
-		return v, nil
+	d := e.doubtOf(t)
+	if d.lost != nil && !loose {
+		return nil, nil, d.lost
 	}
-	if t.Kind() != reflect.Pointer {
+	forms := []any{v}
+	if d.bypassed {
 		p := reflect.New(t)
 		p.Elem().Set(reflect.ValueOf(v))
-		address := p.Interface()
-		if kept, _ := e.keeps(t, address, doubt); kept || loose {
-			return address, nil
+		switch address := p.Interface(); {
+		case d.hides || loose:
+			forms = []any{address}
+		case d.decoded:
+			forms = []any{address, v}
+		default:
+			forms = []any{v, address}
 		}
 	}
-	if kept, encodes := e.keeps(t, v, doubt); kept || !encodes || loose { // whose error tells more
-		return v, nil
+	if e.Blind && (d.loops || d.keys) {
+		if rule := e.unseen(reflect.ValueOf(forms[0]), deepest); rule != "" {
+			return nil, nil, invalid(rule)
+		}
 	}
-	return nil, &driver.InvalidError{
-		Field: "value", Value: fmt.Sprintf("a %T", v),
-		Rule: "must be read back as it is, and is not: look at how " + doubt.of + " encodes and decodes itself, hold by pointer what only its pointer encodes, and nothing in an interface that has methods",
+	if d.of == "" || loose {
+		return forms[0], nil, nil
 	}
+	encodes := false
+	for _, form := range forms {
+		encoded, kept := e.keeps(t, form)
+		if kept {
+			return form, encoded, nil
+		}
+		encodes = encodes || encoded != nil
+	}
+	if !encodes { // the encoder's error tells more
+		return v, nil, nil
+	}
+	return nil, nil, invalid("must be read back as it is, and is not: look at how " + d.of + " encodes and decodes itself, hold by pointer what only its pointer encodes, and nothing in an interface that has methods")
 }
 
-// keeps reports whether v, a t or its address, is encoded, and whether what is read of that is encoded the same again;
-// without its address too, if less is encoded with it. A panic is one of the value's methods.
-func (e *Encoding) keeps(t reflect.Type, v any, of doubt) (kept, encodes bool) {
-	defer func() { _ = recover() }()
-	byAddress := reflect.TypeOf(v) != t
-	was, err := e.Encode(v)
-	if err != nil {
-		return false, false
-	}
-	encodes = true
-	read := reflect.New(t)
-	if e.Decode(was, read.Interface()) != nil {
-		return false, encodes
-	}
-	again := read.Interface()
-	if !byAddress {
-		again = read.Elem().Interface()
-	}
-	kept = e.encodedAs(t, again, v, was) && e.whole(reflect.ValueOf(v), never)
-	if kept && byAddress && of.less {
-		value := reflect.ValueOf(v).Elem().Interface()
-		was, err := e.Encode(value)
-		kept = err != nil || e.encodedAs(t, read.Elem().Interface(), value, was)
-	}
-	return kept, encodes
-}
-
-// tries is how often two values are encoded before they are taken for different. A set in an order of
-// its own has met the other's by then, or shown two.
+// tries is how often a value is encoded before it is taken for one that always says the same.
 const tries = 16
 
-// encodedAs reports whether read is encoded as v is, which was encoded as was.
-func (e *Encoding) encodedAs(t reflect.Type, read, v, was any) bool {
-	var a, b []any
-	for range tries {
-		is, err := e.Encode(read)
-		if err != nil {
-			return false
-		}
-		if reflect.DeepEqual(is, was) {
-			return true
-		}
-		x, err := e.Tree(was)
-		y, err2 := e.Tree(is)
-		if err != nil || err2 != nil {
-			return false
-		}
-		if a, b = append(a, x), append(b, y); !e.differ(t, asked, a, b) {
-			return true
-		}
-		if was, err = e.Encode(v); err != nil {
-			return false
+// keeps returns what v, a t or its address, is encoded to, nil if it is not, and whether what is read of that says the
+// same. What v says differently each time is not held against it. A panic is one of the value's methods.
+func (e *Encoding) keeps(t reflect.Type, v any) (encoded any, kept bool) {
+	defer func() { _ = recover() }()
+	encoded, err := e.Encode(v)
+	if err != nil {
+		return nil, false
+	}
+	read := reflect.New(t)
+	if e.Decode(encoded, read.Interface()) != nil {
+		return encoded, false
+	}
+	if reflect.TypeOf(v) == t {
+		read = read.Elem()
+	}
+	again, err := e.Encode(read.Interface())
+	if err != nil || reflect.DeepEqual(encoded, again) {
+		return encoded, err == nil
+	}
+	was, is := e.said(encoded), e.said(again)
+	for now, left := was, tries; !kept && left > 0; left-- {
+		if kept = !lost(was, now, is); !kept {
+			next, err := e.Encode(v)
+			if err != nil {
+				return encoded, false
+			}
+			now = e.said(next)
 		}
 	}
-	return false
+	return encoded, kept
 }
 
-// differ reports whether a t that was encoded to each of was in turn, and what is read of it to each of is, differ in
-// what they say. t is nil where no type is known.
-func (e *Encoding) differ(t reflect.Type, at place, was, is []any) bool {
-	agree := func(of func(any) any) bool { // in something of them, or it is another each time
-		same := func(v any) bool { return reflect.DeepEqual(of(v), of(was[0])) }
-		return slices.ContainsFunc(is, same) || slices.ContainsFunc(was, func(v any) bool { return !same(v) })
-	}
-	if !agree(func(v any) any { return v == nil }) {
-		return true
-	}
-	for t != nil && t.Kind() == reflect.Pointer {
-		t, at = t.Elem(), always
-	}
-	if t != nil && (t.Kind() == reflect.Interface || e.sound(t, at)) {
-		return false
-	}
-	if t != nil {
-		if _, _, decoded := e.first(t); decoded >= 0 { // by a method, and not by its fields
-			t = nil
+// Said is what is encoded, without the order of lists and the spelling of numbers: for each place a sum of all that stands
+// there. The elements of a list are in one place, that of its name.
+type Said map[uint64]uint64
+
+var seed = maphash.MakeSeed()
+
+// Add adds what stands in a place, numbers as a json.Number. The place of the whole is 0.
+func (s Said) Add(at uint64, v any) {
+	if number, ok := v.(json.Number); ok {
+		if f, _, err := big.ParseFloat(string(number), 10, 1000, big.ToNearestEven); err == nil {
+			v = json.Number(f.Text('p', 0))
 		}
 	}
-	if !agree(form) {
-		return true
-	}
-	all := slices.Concat(was, is)
-	if slices.ContainsFunc(all, func(v any) bool { return form(v) != form(was[0]) }) {
-		return false
-	}
-	switch first := was[0].(type) {
-	case map[string]any:
-		names := make(map[string]bool)
-		for _, v := range all {
-			for name := range v.(map[string]any) {
-				names[name] = true
-			}
-		}
-		for name := range names {
-			in, at := e.part(t, name, at)
-			named := func(v any) any { return v.(map[string]any)[name] }
-			if e.differ(in, at, each(was, named), each(is, named)) {
-				return true
-			}
-		}
-		return false
-	case []any:
-		in, at := e.part(t, "", at)
-		for i := range first {
-			ith := func(v any) any { return v.([]any)[i] }
-			if e.differ(in, at, each(was, ith), each(is, ith)) {
-				return true
-			}
-		}
-		return false
-	}
-	return !agree(func(v any) any { return v })
+	s[at] += maphash.Comparable(seed, v)
 }
 
-// whole reports whether v is encoded with what no read can miss: each entry of a map under a name of its own, and of a
-// part without an address all that its pointer would encode.
-func (e *Encoding) whole(v reflect.Value, at place) bool {
-	t := v.Type()
-	switch byValue, byPointer, decoded := e.first(t); {
-	case t.Kind() == reflect.Interface:
-		return true
-	case at == never && byValue < 0 && byPointer >= 0 && byPointer == decoded && hides(t) && v.CanInterface():
-		p := reflect.New(t)
-		p.Elem().Set(v)
-		if was, err := e.Encode(v.Interface()); err != nil || !e.encodedAs(t, p.Interface(), v.Interface(), was) {
-			return false
-		}
-	case t.Kind() == reflect.Map && byPointer < 0 && e.oddKey(t.Key()) && v.Len() > 1:
-		encoded, err := e.Encode(v.Interface())
-		if err != nil {
-			return false
-		}
-		tree, err := e.Tree(encoded)
-		if in, ok := tree.(map[string]any); err != nil || ok && len(in) < v.Len() {
-			return false
-		}
-	}
-	for in, at := range e.within(v, at) {
-		if !e.whole(in, at) {
-			return false
-		}
-	}
-	return true
+// In returns the place of a name.
+func (s Said) In(at uint64, name string) uint64 {
+	return maphash.Comparable(seed, [2]any{at, name})
 }
 
-// deepest is far more levels than any store takes, and far less than what ends the process.
-const deepest = 5000
+func (e *Encoding) said(encoded any) Said {
+	said := make(Said)
+	if e.Says(encoded, said) != nil {
+		return nil
+	}
+	return said
+}
 
-// deep reports whether the encoder finds parts of v below so many levels.
-func (e *Encoding) deep(v reflect.Value, at place, levels int) bool {
-	for in, at := range e.within(v, at) {
-		if levels == 0 || e.deep(in, at, levels-1) {
+// lost reports whether is, which was read, lacks what was and now say, of one value.
+func lost(was, now, is Said) bool {
+	for at, sum := range was {
+		if now[at] == sum && is[at] != sum {
 			return true
 		}
 	}
-	return false
-}
-
-// within yields the parts of v that the encoder looks into, and no others: they may be locked, or change.
-func (e *Encoding) within(v reflect.Value, at place) iter.Seq2[reflect.Value, place] {
-	return func(yield func(reflect.Value, place) bool) {
-		t := v.Type()
-		switch t.Kind() {
-		case reflect.Interface, reflect.Pointer:
-			if at = always; t.Kind() == reflect.Interface {
-				at = never
-			}
-			if !v.IsNil() {
-				yield(v.Elem(), at)
-			}
-			return
-		case reflect.Struct, reflect.Slice, reflect.Array, reflect.Map:
-		default:
-			return
-		}
-		if byValue, byPointer, _ := e.first(t); e.native(t) || byValue >= 0 || byPointer >= 0 && at != never {
-			return
-		}
-		switch t.Kind() {
-		case reflect.Struct:
-			for i := range t.NumField() {
-				if e.holds(t.Field(i)) && !yield(v.Field(i), at) {
-					return
-				}
-			}
-		case reflect.Map:
-			for _, in := range v.Seq2() {
-				if !yield(in, never) {
-					return
-				}
-			}
-		default:
-			in, at := e.part(t, "", at)
-			for i := range v.Len() {
-				if in.Kind() <= reflect.Complex128 || !yield(v.Index(i), at) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// form is how many a list has, and else what kind of a thing v is.
-func form(v any) any {
-	if list, ok := v.([]any); ok {
-		return len(list)
-	}
-	return reflect.TypeOf(v)
-}
-
-func each(of []any, f func(any) any) []any {
-	is := make([]any, len(of))
-	for i, v := range of {
-		is[i] = f(v)
-	}
-	return is
-}
-
-// part returns the type of what a t encodes under a name or in a list, and its place; nil if that is none of its parts.
-func (e *Encoding) part(t reflect.Type, name string, at place) (reflect.Type, place) {
-	if t == nil {
-		return nil, at
-	}
-	switch t.Kind() {
-	case reflect.Map:
-		return t.Elem(), never
-	case reflect.Slice:
-		return t.Elem(), always
-	case reflect.Array:
-		return t.Elem(), at
-	case reflect.Struct:
-		for _, f := range reflect.VisibleFields(t) {
-			if as, _ := e.Name(f.Tag); e.holds(f) && (as == name || as == "" && f.Name == name) {
-				return f.Type, at
-			}
-		}
-	}
-	return nil, at
-}
-
-// holds reports whether an encoder looks into a field.
-func (e *Encoding) holds(f reflect.StructField) bool {
-	t := elem(f.Type)
-	_, omits := e.Name(f.Tag)
-	return (f.IsExported() || f.Anonymous && t.Kind() == reflect.Struct) && !omits
-}
-
-// doubt is what a type does not tell of the values that are read back.
-type doubt struct {
-	of    string // such parts; empty: none
-	less  bool   // one may encode less with its address than without
-	loops bool   // one may hold itself
-	lost  error  // of Check
+	return len(was) == 0 // it cannot be told
 }
 
 // Check returns an *InvalidError for a t of which a part is never kept.
 func (e *Encoding) Check(t reflect.Type) error { return e.doubtOf(t).lost }
 
-// place is whether an encoder can address a part.
-type place int
+// doubt is what a type tells of its values.
+type doubt struct {
+	of    string // the parts of which it does not tell that they are read back; empty: none
+	loops bool   // one may hold itself
+	keys  bool   // keys of a map may have one text
+	lost  error  // of Check
 
-const (
-	asked  place = iota // if it is given a pointer to the whole
-	always              // behind a pointer, in a slice
-	never               // in a map
-)
+	bypassed bool // without its address, a part is not encoded by its pointer's method
+	decoded  bool // and decoded by one all the same
+	hides    bool // of the same pair, and it may have more than is encoded so
+}
 
-// doubtOf walks t as the encoder does.
-func (e *Encoding) doubtOf(t reflect.Type) doubt {
+// place is where a part is.
+type place struct {
+	addressed bool // the encoder can address it
+	pointed   bool // it is right behind a pointer
+}
+
+// doubtOf walks t as the encoder does, with and without an address.
+func (e *Encoding) doubtOf(t reflect.Type) *doubt {
 	if known, ok := e.types.Load(t); ok {
-		return known.(doubt)
+		return known.(*doubt)
 	}
+	d, without := e.walk(t, place{true, true}), e.walk(t, place{false, true})
+	d.bypassed, d.decoded, d.hides = without.bypassed, without.decoded, without.hides
+	e.types.Store(t, d)
+	return d
+}
+
+func (e *Encoding) walk(t reflect.Type, at place) *doubt {
 	type visit struct {
 		reflect.Type
 		place
 	}
 	visited := make(map[visit]bool) // true: not to its end
-	var found doubt
+	d := new(doubt)
 	var of []string
 	lost := func(format string, args ...any) {
-		found.lost = &driver.InvalidError{Field: "T", Value: t.String(), Rule: fmt.Sprintf(format, args...)}
+		d.lost = &driver.InvalidError{Field: "T", Value: t.String(), Rule: fmt.Sprintf(format, args...)}
 	}
-	var walk func(reflect.Type, place)
-	walk = func(t reflect.Type, at place) {
+	var within func(reflect.Type, place)
+	within = func(t reflect.Type, at place) {
 		if around, ok := visited[visit{t, at}]; ok {
-			found.loops = found.loops || around
+			d.loops = d.loops || around
 			return
 		}
 		visited[visit{t, at}] = true
 		defer func() { visited[visit{t, at}] = false }()
-		if k := t.Kind(); k != reflect.Pointer && k != reflect.Interface { // which have the methods of what they hold
-			if e.sound(t, at) {
-				return
+		p := e.part(t)
+		encoded, decoded := p.encodes(at.addressed), p.decoded
+		if t.Name() == "" && !at.pointed { // no decoder looks for its methods
+			decoded = -1
+		}
+		if encoded != decoded {
+			of = append(of, t.String())
+		}
+		if encoded != p.byPointer {
+			d.bypassed, d.decoded = true, d.decoded || decoded >= 0
+			d.hides = d.hides || decoded == p.byPointer && !plain(t)
+			if encoded < 0 || decoded == p.byPointer {
+				lost("must hold %v by pointer, whose methods encode it, since nothing in a map has an address", t)
 			}
-			byValue, byPointer, decoded := e.first(t)
-			paired := byPointer >= 0 && byPointer == decoded
-			if byPointer >= 0 || decoded >= 0 {
-				of = append(of, t.String())
-				found.less = found.less || !paired && byPointer != byValue
-			}
-			switch {
-			case paired && byValue < 0 && at == never && isOpaque(t):
-				lost("must hold %v by pointer, since only its pointer encodes itself, and nothing in a map has an address", t)
-			case byPointer < 0 && isOpaque(t) && isText(t) && !e.native(t):
-				lost("must not hold %v, which has no exported field, and encodes itself only for others", t)
-			}
-			if e.native(t) || byPointer >= 0 && (byValue == byPointer || paired && at == asked) {
-				return // its methods hide its fields
-			}
+		}
+		if encoded >= 0 || e.native(t) {
+			return
+		}
+		if p.byPointer < 0 && isOpaque(t) {
+			lost("must not hold %v, which has no exported field, and encodes itself only for others", t)
 		}
 		if slices.Contains(e.Lost, t.Kind()) {
 			lost("must not hold %v, which is not encoded", t)
 		}
 		switch t.Kind() {
 		case reflect.Interface:
-			found.loops = true
+			d.loops = true
 			if t.NumMethod() > 0 { // no decoder knows what to make for it
 				of = append(of, t.String())
 			}
+		case reflect.Pointer:
+			within(t.Elem(), place{true, true})
+		case reflect.Slice:
+			within(t.Elem(), place{addressed: true})
 		case reflect.Array:
-			walk(t.Elem(), at)
-		case reflect.Pointer, reflect.Slice:
-			walk(t.Elem(), always)
+			within(t.Elem(), place{addressed: at.addressed})
 		case reflect.Map:
 			if e.oddKey(t.Key()) {
+				d.keys = true
 				of = append(of, t.Key().String())
 			}
-			walk(t.Elem(), never)
+			within(t.Elem(), place{})
 		case reflect.Struct:
-			for i := range t.NumField() {
-				f := t.Field(i)
-				if !e.holds(f) {
-					continue
+			for _, f := range p.fields {
+				if f.odd != nil {
+					of = append(of, f.odd.String())
 				}
-				if name, _ := e.Name(f.Tag); f.Anonymous && name == "" && e.native(elem(f.Type)) {
+				if f.name == "" {
 					lost("must give %v a name, or a tag with one: of an embedded struct the fields are encoded", f.Type)
 				}
-				of = append(of, e.oddField(f)...)
-				walk(f.Type, at)
+				within(f.Type, place{addressed: at.addressed || f.behind})
 			}
 		}
 	}
-	walk(t, asked)
+	if within(t, at); t.Kind() == reflect.Interface && t.NumMethod() > 0 {
+		lost("must not be an interface that has methods, since no read knows what to make for it: hold it in a struct that decodes it")
+	}
 	slices.Sort(of)
-	found.of = strings.Join(slices.Compact(of), ", ")
-	e.types.Store(t, found)
-	return found
+	d.of = strings.Join(slices.Compact(of), ", ")
+	return d
 }
 
-// sound reports whether a t at such a place encodes and decodes itself by the methods of one pair.
-func (e *Encoding) sound(t reflect.Type, at place) bool {
-	byValue, byPointer, decoded := e.first(t)
-	return byPointer >= 0 && byPointer == decoded && (byValue == byPointer || at == always)
+// part is by which of the pairs a type is encoded without and with its address, and decoded; -1: by none.
+type part struct {
+	byValue, byPointer, decoded int
+	fields                      []field // those of a struct that are encoded without methods
+}
+
+func (p *part) encodes(addressed bool) int {
+	if addressed {
+		return p.byPointer
+	}
+	return p.byValue
+}
+
+// byItself reports whether a method encodes or decodes it.
+func (p *part) byItself() bool { return max(p.byPointer, p.decoded) >= 0 }
+
+func (e *Encoding) part(t reflect.Type) *part {
+	if known, ok := e.parts.Load(t); ok {
+		return known.(*part)
+	}
+	p := &part{-1, -1, -1, nil}
+	if k := t.Kind(); k != reflect.Pointer && k != reflect.Interface { // which have the methods of what they hold
+		address := reflect.PointerTo(t)
+		for i, m := range slices.Backward(e.Pairs) {
+			if has(t, m.Encode) {
+				p.byValue, p.byPointer = i, i
+			} else if has(address, m.Encode) && (t.Name() != "" || !e.Named) {
+				p.byPointer = i
+			}
+			if has(address, m.Decode) {
+				p.decoded = i
+			}
+		}
+	}
+	if t.Kind() == reflect.Struct {
+		p.fields = e.fields(t)
+	}
+	e.parts.Store(t, p)
+	return p
+}
+
+// field is one of a struct, or of the structs that are embedded in it.
+type field struct {
+	reflect.StructField        // with its Index in the outermost
+	name                string // as it is encoded; empty: it is embedded, and stored only under a name
+	tagged              bool
+	behind              bool         // an embedded pointer
+	odd                 reflect.Type // that it is embedded in, and no decoder makes, or its own, which is quoted and has methods
+}
+
+// fields returns those of a struct that encoders see: of those of one name the least deep, if that is one, or one alone has
+// the name by its tag.
+func (e *Encoding) fields(t reflect.Type) (seen []field) {
+	taken, visited := make(map[string]bool), make(map[reflect.Type]bool)
+	for level := []field{{StructField: reflect.StructField{Type: t}}}; len(level) > 0; {
+		var embedded []field
+		named := make(map[string][]field)
+		for _, in := range level {
+			visited[in.Type] = true
+			for i := range in.Type.NumField() {
+				f := field{in.Type.Field(i), "", false, in.behind, in.odd}
+				f.Index = slices.Concat(in.Index, f.Index)
+				held := f.Type
+				if held.Kind() == reflect.Pointer {
+					held = held.Elem()
+				}
+				embeds := f.Anonymous && held.Kind() == reflect.Struct
+				name, omits := e.Name(f.Tag)
+				switch {
+				case omits || !f.IsExported() && !embeds:
+				case embeds && name == "" && e.native(held):
+					seen = append(seen, f)
+				case embeds && name == "":
+					if held != f.Type {
+						f.behind = true
+						if !f.IsExported() {
+							f.odd = held
+						}
+					}
+					f.Type = held
+					embedded = append(embedded, f)
+				default:
+					if f.name, f.tagged = name, name != ""; name == "" {
+						f.name = f.Name
+					}
+					if plain(held) && strings.Contains(string(f.Tag), ",string") && e.part(held).byItself() {
+						f.odd = held
+					}
+					named[f.name] = append(named[f.name], f)
+				}
+			}
+		}
+		for name, all := range named {
+			if tagged := slices.DeleteFunc(slices.Clone(all), func(f field) bool { return !f.tagged }); len(tagged) > 0 {
+				all = tagged
+			}
+			if !taken[name] && len(all) == 1 {
+				seen = append(seen, all[0])
+			}
+			taken[name] = true
+		}
+		level = slices.DeleteFunc(embedded, func(f field) bool { return visited[f.Type] })
+	}
+	slices.SortFunc(seen, func(a, b field) int { return slices.Compare(a.Index, b.Index) })
+	return seen
 }
 
 func (e *Encoding) native(t reflect.Type) bool { return e.Native != nil && e.Native(t) }
 
 // oddKey reports whether a key may be read as another than it was written as.
 func (e *Encoding) oddKey(t reflect.Type) bool {
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Interface, reflect.Struct, reflect.Array:
-		return true
-	}
-	return slices.ContainsFunc(e.Keys, func(name string) bool { return has(reflect.PointerTo(t), name) })
+	return !plain(t) || slices.ContainsFunc(e.Keys, func(name string) bool { return has(reflect.PointerTo(t), name) })
 }
 
-// oddField returns the type of a field that no decoder sets, or that is quoted and may not be read so by its methods.
-func (e *Encoding) oddField(f reflect.StructField) []string {
-	t := elem(f.Type)
-	_, encoded, decoded := e.first(t)
-	if t != f.Type && !f.IsExported() || max(encoded, decoded) >= 0 && strings.Contains(string(f.Tag), ",string") {
-		return []string{t.String()}
-	}
-	return nil
-}
+// plain reports whether a t has nothing that an encoder leaves out.
+func plain(t reflect.Type) bool { return t.Kind() <= reflect.Complex128 || t.Kind() == reflect.String }
 
-// isOpaque reports whether t is a struct of which no field is encoded.
+// isOpaque reports whether t is a struct of which no field is encoded, and which has a form that some encoder takes.
 func isOpaque(t reflect.Type) bool {
-	return t.Kind() == reflect.Struct && t.NumField() > 0 && !slices.ContainsFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.IsExported() })
-}
-
-// hides reports whether t is a struct with fields that are not exported.
-func hides(t reflect.Type) bool {
-	return t.Kind() == reflect.Struct && slices.ContainsFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return !f.IsExported() && !f.Anonymous })
-}
-
-// isText reports whether a t has a form that some encoder takes.
-func isText(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
-	return has(p, "MarshalText") || has(p, "MarshalJSON") || has(p, "MarshalBinary")
-}
-
-func elem(t reflect.Type) reflect.Type {
-	if t.Kind() == reflect.Pointer {
-		return t.Elem()
-	}
-	return t
+	return t.Kind() == reflect.Struct && t.NumField() > 0 && (has(p, "MarshalText") || has(p, "MarshalJSON") || has(p, "MarshalBinary")) &&
+		!slices.ContainsFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.IsExported() })
 }
 
 func has(t reflect.Type, method string) bool {
@@ -472,20 +404,41 @@ func has(t reflect.Type, method string) bool {
 	return ok
 }
 
-// first returns which of the pairs encode a t without and with its address, and decode it; -1: none.
-func (e *Encoding) first(t reflect.Type) (byValue, byPointer, decoded int) {
-	byValue, byPointer, decoded = -1, -1, -1
-	p := reflect.PointerTo(t)
-	for i, m := range slices.Backward(e.Pairs) {
-		if has(t, m.Encode) {
-			byValue = i
-		}
-		if has(p, m.Encode) {
-			byPointer = i
-		}
-		if has(p, m.Decode) {
-			decoded = i
-		}
+// deepest is far more levels than any store takes, and far less than what ends the process.
+const deepest = 5000
+
+// unseen returns the rule that v breaks without a word of the encoder, down to so many levels.
+func (e *Encoding) unseen(v reflect.Value, levels int) (broken string) {
+	within := func(in reflect.Value) (goOn bool) {
+		broken = e.unseen(in, levels-1)
+		return broken == ""
 	}
-	return byValue, byPointer, decoded
+	t := v.Type()
+	switch p, k := e.part(t), t.Kind(); {
+	case levels == 0:
+		return "must not hold itself, nor be thousands of levels deep"
+	case p.encodes(v.CanAddr()) >= 0 || e.native(t):
+	case k == reflect.Interface || k == reflect.Pointer:
+		_ = v.IsNil() || within(v.Elem())
+	case k == reflect.Struct:
+		for _, f := range p.fields {
+			if in, err := v.FieldByIndexErr(f.Index); err == nil && !within(in) {
+				break
+			}
+		}
+	case k == reflect.Map:
+		if e.oddKey(t.Key()) && v.Len() > 1 {
+			texts := reflect.MakeMap(reflect.MapOf(t.Key(), reflect.TypeFor[bool]()))
+			for key := range v.Seq() {
+				texts.SetMapIndex(key, reflect.ValueOf(true))
+			}
+			if encoded, err := e.Encode(texts.Interface()); err == nil && len(e.said(encoded)) <= v.Len() { // with the place of the whole
+				return "must have no two keys in a map that have one text"
+			}
+		}
+		v.Seq2()(func(_, in reflect.Value) bool { return within(in) })
+	case (k == reflect.Slice || k == reflect.Array) && !plain(t.Elem()):
+		v.Seq2()(func(_, in reflect.Value) bool { return within(in) })
+	}
+	return broken
 }

@@ -2,6 +2,7 @@ package kit
 
 import (
 	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -145,11 +146,10 @@ func TestJSONKeepsWhatIsKeptByValue(t *testing.T) {
 	for name, v := range map[string]any{
 		"a map of an interface that is a json.Marshaler": drawing{"d", shapes{"a": square{2}}},
 		"a key of a string kind":                         map[role]int{"admin": 1},
-		"text by value, JSON by pointer":                 map[string]span{"a": {time.Hour}},
-		"pointer methods of the fields' form":            map[string]fast{"a": {1}},
+		"text by value, JSON by pointer":                 map[string]*span{"a": {time.Hour}},
 		"such a part of what only encodes itself":        report{N: 1, At: fast{2}},
 		"an unnamed struct that embeds":                  l,
-		"what only encodes itself, and not all":          withheld{redacted{"n", "s"}, fast{1}},
+		"what only encodes itself, and not all":          redacted{"n", "s"},
 		"the option string":                              quoted{7},
 		"a map of fields that another field covers":      map[string]covered{"a": {At: 1}},
 	} {
@@ -320,6 +320,105 @@ func TestJSONKeepsWhatVaries(t *testing.T) {
 				t.Fatalf("%s: it is stored as %s, and read as %+v, %v", name, b, into.Elem(), err)
 			}
 		}
+	}
+}
+
+// What methods of a pair write is all that is asked of them, and so is what a method leaves out beside another part
+// that only its pointer encodes.
+func TestJSONTakesMethodsAtTheirWord(t *testing.T) {
+	for _, c := range []struct {
+		v    any
+		want string
+	}{
+		{struct{ U user }{user{1541815603606036481}}, `{"U":{"id":1541815603606036481}}`}, // which reads another
+		{content{map[string]any{"a": int64(1<<53 + 1)}}, `{"a":9007199254740993}`},
+		{withheld{redacted{"n", "s"}, fast{1}}, `{"R":{"Name":"n"},"At":{"N":1}}`},
+	} {
+		if b, err := (JSON{}).Encode(c.v); err != nil || string(b) != c.want {
+			t.Errorf("%+v is stored as %s, %v; want %s", c.v, b, err, c.want)
+		}
+	}
+}
+
+type hex16 [16]byte
+
+func (k hex16) MarshalText() ([]byte, error)  { return hex.AppendEncode(nil, k[:]), nil }
+func (k *hex16) UnmarshalText(b []byte) error { _, err := hex.Decode(k[:], b); return err }
+
+type (
+	order struct {
+		Total big.Int
+		Items []item
+	}
+	item struct {
+		At    time.Time
+		Extra any
+	}
+	trie struct {
+		Name string
+		Kids map[hex16]*trie `json:",omitempty"`
+	}
+)
+
+// A type that tells all costs nothing, and another two encodings and a decoding, whatever is in the value. Types are
+// walked once.
+func TestJSONCosts(t *testing.T) {
+	type note struct{ Z, A string }
+	o := order{Total: *big.NewInt(17)}
+	for range 1000 {
+		o.Items = append(o.Items, item{time.Unix(17, 0).UTC(), note{"z", "a"}})
+	}
+	root := trie{Name: "root"}
+	for n, depth := &root, 300; depth > 0; depth-- {
+		next := &trie{Name: "node"}
+		n.Kids = map[hex16]*trie{{1}: next, {2}: {Name: "leaf"}}
+		n = next
+	}
+	encodes, decodes, names := 0, 0, 0
+	e := &Encoding{Pairs: ofJSON.Pairs, Keys: ofJSON.Keys, Says: ofJSON.Says}
+	e.Name = func(tag reflect.StructTag) (string, bool) { names++; return ofJSON.Name(tag) }
+	e.Encode = func(v any) (any, error) { encodes++; return ofJSON.Encode(v) }
+	e.Decode = func(b, into any) error { decodes++; return ofJSON.Decode(b, into) }
+	for _, c := range []struct {
+		v                any
+		encodes, decodes int
+	}{
+		{o, 0, 0}, {&o, 0, 0}, {root, 2, 1}, {&root, 2, 1}, {struct{ S set }{set{"a": true, "b": true}}, 0, 0},
+		{event{"a", map[string]any{"a": note{"z", "a"}, "b": json.Number("1.0")}}, 2, 1}, // read in another order
+		{struct {
+			V secret
+			M map[hex16]int
+		}{"a", map[hex16]int{{1}: 1}}, 3, 1}, // says another thing each time
+		{one{1, 2}, 2 + tries, 1}, // refused
+	} {
+		for _, first := range []bool{true, false} {
+			encodes, decodes, names = 0, 0, 0
+			given, encoded, err := e.Given(c.v, false)
+			if encodes != c.encodes || decodes != c.decodes || !first && names > 0 {
+				t.Errorf("%T: %d encodings, %d decodings, %d names of fields (%v)", c.v, encodes, decodes, names, err)
+			}
+			if want, _ := json.Marshal(given); err == nil && encoded != nil && len(encoded.([]byte)) != len(want) {
+				t.Errorf("%T: encoded to %s, want %s", c.v, encoded, want)
+			}
+		}
+	}
+}
+
+// counted counts how often it is written.
+type counted struct{ writes *int }
+
+func (c counted) MarshalJSON() ([]byte, error) { *c.writes++; return []byte("1"), nil }
+func (c *counted) UnmarshalJSON([]byte) error  { c.writes = new(int); return nil }
+
+// What the trial has encoded is not encoded again.
+func TestJSONStoresWhatWasTried(t *testing.T) {
+	writes := 0
+	b, err := JSON{}.Encode(struct {
+		C counted
+		M map[hex16]int
+	}{C: counted{&writes}})
+	if want := `{"C":1,"M":null}`; err != nil || string(b) != want || writes != 1 {
+		t.Errorf("%s, %v after %d writes", b, err, writes)
 	}
 }
 

@@ -21,15 +21,19 @@ func JSONOf[T any]() (JSON, error) {
 }
 
 // Given returns what encoding/json is given for v. See [Encoding.Given].
-func (c JSON) Given(v any) (any, error) { return ofJSON.Given(v, c.loose) }
+func (c JSON) Given(v any) (any, error) {
+	given, _, err := ofJSON.Given(v, c.loose)
+	return given, err
+}
 
 // Encode implements driver.Codec.
 func (c JSON) Encode(v any) ([]byte, error) {
-	given, err := c.Given(v)
-	if err != nil {
-		return nil, err
+	given, encoded, err := ofJSON.Given(v, c.loose)
+	if encoded == nil && err == nil {
+		encoded, err = ofJSON.Encode(given)
 	}
-	return json.Marshal(given)
+	b, _ := encoded.([]byte)
+	return b, err
 }
 
 // Decode implements driver.Codec.
@@ -56,11 +60,30 @@ var ofJSON = &Encoding{
 	Pairs:  []Methods{{"MarshalJSON", "UnmarshalJSON"}, {"MarshalText", "UnmarshalText"}},
 	Keys:   []string{"MarshalText", "UnmarshalText"},
 	Encode: func(v any) (any, error) { return json.Marshal(v) },
-	Decode: func(encoded, into any) error { return json.Unmarshal(encoded.([]byte), into) },
-	Tree: func(encoded any) (tree any, err error) {
+	Decode: func(encoded, into any) error { return json.Unmarshal(bytes.Clone(encoded.([]byte)), into) }, // of which a method may write over its part
+	Says: func(encoded any, in Said) error {
 		d := json.NewDecoder(bytes.NewReader(encoded.([]byte)))
 		d.UseNumber()
-		err = d.Decode(&tree)
-		return tree, err
+		return says(d, in, 0)
 	},
+}
+
+// says adds the next value of d, with every value of a name that an object has twice.
+func says(d *json.Decoder, said Said, at uint64) error {
+	token, err := d.Token()
+	said.Add(at, token)
+	if token != json.Delim('{') && token != json.Delim('[') {
+		return err
+	}
+	for in := said.In(at, ""); err == nil && d.More(); err = says(d, said, in) {
+		if token == json.Delim('{') {
+			name, _ := d.Token()
+			said.Add(at, name)
+			in = said.In(at, fmt.Sprint(name))
+		}
+	}
+	if err == nil {
+		_, err = d.Token()
+	}
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"net/netip"
 	"reflect"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -159,6 +160,65 @@ func (s *sums) UnmarshalJSON(b []byte) error {
 	return err
 }
 
+// halved reads its id as encoding/json reads any number, and is written by its field.
+type halved struct{ ID int64 }
+
+func (h *halved) UnmarshalJSON(b []byte) error {
+	var m map[string]float64
+	err := json.Unmarshal(b, &m)
+	h.ID = int64(m["ID"])
+	return err
+}
+
+// journal adds what is computed.
+type journal struct {
+	N  int
+	At noted
+}
+
+func (j *journal) MarshalJSON() ([]byte, error) {
+	type plain journal
+	return json.Marshal(struct {
+		*plain
+		Twice int
+	}{(*plain)(j), 2 * j.N})
+}
+
+// Purse and fields are embedded.
+type Purse struct{ Sum big.Int }
+
+type fields struct{ N int }
+
+// dash writes a field in a form of its own.
+type dash struct {
+	User    string
+	Expires time.Time `json:"-"`
+}
+
+type dashJSON struct {
+	User    string
+	Expires int64
+}
+
+func (d *dash) MarshalJSON() ([]byte, error) { return json.Marshal(dashJSON{d.User, d.Expires.Unix()}) }
+func (d *dash) UnmarshalJSON(b []byte) error {
+	var fields dashJSON
+	err := json.Unmarshal(b, &fields)
+	*d = dash{fields.User, time.Unix(fields.Expires, 0).UTC()}
+	return err
+}
+
+// balances writes by pointer what it holds by value.
+type balances struct{ Sums map[string]big.Int }
+
+func (b *balances) MarshalJSON() ([]byte, error) {
+	sums := make(map[string]*big.Int)
+	for k, v := range b.Sums {
+		sums[k] = &v
+	}
+	return json.Marshal(map[string]any{"Sums": sums})
+}
+
 // either is read by its text and by its fields.
 type either struct{ Low, High int }
 
@@ -245,7 +305,7 @@ func TestJSONRefuses(t *testing.T) {
 		{v: map[string]*purse{"a": {sum}}},
 		{v: map[string]any{"a": "b"}},
 		{v: map[int]string{1: "a"}},
-		{v: map[string]view{"a": {"n", "s"}}},
+		{v: map[string]view{"a": {"n", "s"}}, named: "kit.view"},
 		{v: map[netip.Addr]string{netip.IPv6Loopback(): "a"}},
 		{v: view{"n", "s"}},
 		{v: &view{"n", "s"}, named: "kit.view"},
@@ -267,7 +327,7 @@ func TestJSONRefuses(t *testing.T) {
 		{v: struct {
 			Total big.Int
 			Views map[string]view
-		}{sum, map[string]view{"a": {"n", "s"}}}},
+		}{sum, map[string]view{"a": {"n", "s"}}}, named: "kit.view"},
 		{v: struct {
 			Total *big.Int
 			V     view
@@ -302,7 +362,8 @@ func TestJSONRefuses(t *testing.T) {
 			M map[string]profile
 		}{M: map[string]profile{"a": {"n"}}}, named: "kit.profile"},
 		{v: struct{ U user }{user{17}}},
-		{v: struct{ U user }{user{1541815603606036481}}, named: "kit.user"},
+		{v: struct{ ID halved }{halved{17}}},
+		{v: struct{ ID halved }{halved{1541815603606036481}}, named: "kit.halved"},
 		{v: map[time.Time]string{time.Unix(17, 0).UTC(): "a", time.Unix(18, 0).UTC(): "b"}},
 		{v: map[time.Time]string{time.Unix(17, 0).UTC(): "a", time.Unix(17, 0).In(time.FixedZone("GMT", 0)): "b"}, named: "time.Time"},
 		{v: map[point]secret{{52, 13}: "a", {52.5, 13}: "b"}},
@@ -310,12 +371,12 @@ func TestJSONRefuses(t *testing.T) {
 		{v: map[point]any{{52.001, 13}: "a", {52.002, 13}: "b"}, named: "kit.point"},
 		{v: sums{map[string]big.Int{"a": sum}}},
 		{v: struct{ S sums }{sums{map[string]big.Int{"a": sum}}}},
-		{v: map[string]account{"a": {Balance: 17, mu: nil}}},
-		{v: map[string]either{"a": {1, 2}}},
+		{v: map[string]account{"a": {Balance: 17, mu: nil}}, named: "kit.account"},
+		{v: map[string]either{"a": {1, 2}}, named: "kit.either"},
 		{v: struct{ W wallet }{wallet{profile{"n"}}}},
 		{v: map[string]wallet{"a": {profile{"n"}}}, named: "kit.profile"},
 		{v: struct{ N noted }{noted{"a", "b"}}},
-		{v: map[string]noted{"a": {Name: "a"}}},
+		{v: map[string]noted{"a": {Name: "a"}}, named: "kit.noted"},
 		{v: map[string]noted{"a": {"a", "b"}}, named: "kit.noted"},
 		{v: []map[string][]noted{{"a": {{"a", "b"}}}}},
 		{v: []map[string][1]noted{{"a": {{"a", "b"}}}}, named: "kit.noted"},
@@ -324,23 +385,32 @@ func TestJSONRefuses(t *testing.T) {
 			noted // of two of the same methods no one is taken
 			either
 		}{"a": {noted{Name: "a"}, either{1, 2}}}},
-		{v: struct {
-			Of struct { // encoding/json decodes by its fields
-				noted
-				N int
-			}
-		}{struct {
-			noted
-			N int
-		}{noted{"a", "b"}, 1}}, named: "kit.noted"},
 		{v: content{map[string]any{"a": 1.5}}},
-		{v: content{map[string]any{"a": int64(1<<53 + 1)}}, named: "kit.content"},
 		{v: one{1}},
 		{v: one{1, 2}, named: "kit.one"},
+		{v: struct { // by the address no read decodes the one, and by value the other is not all written
+			V view
+			N noted
+		}{view{"n", "s"}, noted{"a", "b"}}, named: "kit.view"},
+		{v: journal{N: 1, At: noted{"a", "b"}}},
+		{v: map[string]dash{"a": {"alice", time.Unix(1800000000, 0).UTC()}}, named: "kit.dash by pointer"},
+		{v: map[string]span{"a": {time.Hour}}, named: "kit.span by pointer"}, // whose text may be less
+		{v: map[string]*dash{"a": {"alice", time.Unix(1800000000, 0).UTC()}}},
+		{v: map[string]struct{ D []dash }{"a": {[]dash{{"alice", time.Unix(1800000000, 0).UTC()}}}}},
+		{v: map[string]struct{ *Purse }{"a": {&Purse{sum}}}}, // has an address
+		{v: struct{ *fields }{&fields{1}}, named: "kit.fields"},
+		{v: map[point]int{{1.001, 1}: 1, {1.002, 1}: 1, {1.003, 1}: 1}, named: "kit.point"},
+		{v: map[netip.Addr]secret{netip.IPv6Loopback(): "a"}},
 		{v: struct {
-			user any
-			U    user `json:"user"`
-		}{nil, user{1541815603606036481}}, named: "kit.user"},
+			S secret
+			O one
+		}{"a", one{1, 2}}, named: "kit.one"},
+		{v: struct {
+			S set
+			O one
+		}{set{"a": true, "b": true, "c": true}, one{1, 2}}, named: "kit.one"},
+		{v: &balances{map[string]big.Int{"EUR": sum}}}, // encodes itself, and needs no decoder
+		{v: []balances{{map[string]big.Int{"EUR": sum}}}},
 		{v: struct{ Err error }{}},
 		{v: struct{ Err error }{errors.New("no route")}, named: "error"},
 		{v: struct{ Errs []error }{[]error{errors.New("a")}}, named: "error"},
@@ -369,4 +439,196 @@ func TestJSONRefuses(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// prices1 and prices2 have a map in which nothing has an address.
+type prices1 struct{ Sums map[string]big.Int }
+
+type prices2 struct {
+	Sums map[string]big.Int `json:"sums2"`
+}
+
+type sumsTagged struct {
+	By map[string]big.Int `json:"Sums"`
+}
+
+type sums1 struct {
+	Sums map[string]string `json:"sums1"`
+}
+
+// Of fields of one name only the one that encoding/json sees counts.
+func TestJSONOfCoveredFields(t *testing.T) {
+	type pointers struct {
+		Sums map[string]*big.Int
+	}
+	type tagged struct {
+		By map[string]string `json:"Sums"`
+	}
+	for _, c := range []struct {
+		v    any
+		lost bool
+	}{
+		{v: struct {
+			prices1
+			Sums map[string]*big.Int
+		}{}},
+		{v: struct {
+			prices1
+			By map[string]*big.Int `json:"Sums"`
+		}{}},
+		{v: struct { // it has both
+			prices1
+			Sums map[string]*big.Int `json:"sums"`
+		}{}, lost: true},
+		{v: struct { // it has both, though Go has none
+			prices2
+			sums1
+		}{}, lost: true},
+		{v: struct { // it has none
+			prices1
+			pointers
+		}{}},
+		{v: struct { // it has the one with the tag
+			prices1
+			tagged
+		}{}},
+		{v: struct {
+			prices2
+			tagged
+		}{}, lost: true},
+		{v: struct {
+			sumsTagged
+			pointers
+		}{}, lost: true},
+		{v: struct {
+			struct1
+			tagged
+		}{}},
+		{v: struct {
+			prices1 `json:"inner"`
+			Sums    map[string]*big.Int
+		}{}, lost: true},
+		{v: struct {
+			prices1 `json:"-"`
+		}{}},
+		{v: struct{ *prices1 }{}, lost: true},
+	} {
+		if err := ofJSON.Check(reflect.TypeOf(c.v)); (err != nil) != c.lost {
+			t.Errorf("%T: %v, want an error: %v", c.v, err, c.lost)
+		}
+	}
+}
+
+// struct1 has it one level deeper.
+type struct1 struct{ prices1 }
+
+type (
+	team     struct{ Lead *employee }
+	employee struct {
+		Name string
+		Team *team // leads back
+	}
+	overview struct {
+		*employee
+		Team  *struct{} `json:",omitempty"` // covers that
+		Total big.Int
+		Seen  map[netip.Addr]int
+	}
+)
+
+// A way back that another field covers is followed by nobody.
+func TestJSONOfCoveredCycle(t *testing.T) {
+	defer debug.SetMaxStack(debug.SetMaxStack(64 << 20))
+	e := &employee{Name: "e"}
+	e.Team = &team{Lead: e}
+	b, err := JSON{}.Encode(overview{employee: e, Total: *big.NewInt(17), Seen: map[netip.Addr]int{netip.IPv6Loopback(): 1}})
+	if want := `{"Name":"e","Total":17,"Seen":{"::1":1}}`; string(b) != want {
+		// No read makes what it embeds by a pointer, which is not exported.
+		if _, invalid := errors.AsType[*driver.InvalidError](err); !invalid {
+			t.Errorf("%s, %v", b, err)
+		}
+	}
+	type Employee employee
+	b, err = JSON{}.Encode(struct {
+		*Employee
+		Team  *struct{} `json:",omitempty"`
+		Total big.Int
+		Seen  map[netip.Addr]int
+	}{(*Employee)(e), nil, *big.NewInt(17), map[netip.Addr]int{netip.IPv6Loopback(): 1}})
+	if want := `{"Name":"e","Total":17,"Seen":{"::1":1}}`; err != nil || string(b) != want {
+		t.Errorf("%s, %v; want %s", b, err, want)
+	}
+}
+
+// No read knows what to make for an interface that has methods; any is read as what encoding/json makes.
+func TestJSONOfTypeOfInterface(t *testing.T) {
+	if _, err := JSONOf[shape](); err == nil || !strings.Contains(err.Error(), "interface") {
+		t.Error(err)
+	}
+	codec, err := JSONOf[any]()
+	if err != nil {
+		t.Error(err)
+	}
+	for _, v := range []any{map[string]big.Int{"a": {}}, &view{"n", "s"}, map[point]int{{1.001, 1}: 1, {1.002, 1}: 2}, []error{errors.New("a")}} {
+		if _, err := codec.Encode(v); err != nil {
+			t.Errorf("%T: %v", v, err)
+		}
+	}
+}
+
+// event fills in a default.
+type event struct {
+	Name string
+	Data map[string]any
+}
+
+func (e *event) UnmarshalJSON(b []byte) error {
+	type plain event
+	p := plain{Name: "unnamed"}
+	err := json.Unmarshal(b, &p)
+	*e = event(p)
+	return err
+}
+
+// A number is the same by its value, not by its digits.
+func TestJSONComparesNumbers(t *testing.T) {
+	for number, kept := range map[string]bool{
+		"10.00": true, "1e3": true, "-1.50": true, "0.0": true, "1E-2": true, "1000000000000000000000": true,
+		"9007199254740993": false, "0.10000000000000000000001": false, "1e400": false, "1e99999999999": false,
+	} {
+		if _, err := (JSON{}).Encode(event{"a", map[string]any{"n": json.Number(number)}}); (err == nil) != kept {
+			t.Errorf("%s: %v", number, err)
+		}
+	}
+	for text, kept := range map[string]bool{"10": true, "10.00": false} {
+		v := struct{ T trimmed }{trimmed(text)}
+		if _, err := (JSON{}).Encode(v); (err == nil) != kept {
+			t.Errorf("the text %s: %v", text, err)
+		}
+	}
+	for name, kept := range map[string]bool{"a": true, "": false} { // read as a default
+		if _, err := (JSON{}).Encode(titled{name}); (err == nil) != kept {
+			t.Errorf("the name %q: %v", name, err)
+		}
+	}
+}
+
+type titled struct {
+	Name string `json:",omitempty"`
+}
+
+func (n *titled) UnmarshalJSON(b []byte) error {
+	type plain titled
+	p := plain{"untitled"}
+	err := json.Unmarshal(b, &p)
+	*n = titled(p)
+	return err
+}
+
+// trimmed reads a text as a number.
+type trimmed string
+
+func (r *trimmed) UnmarshalJSON(b []byte) error {
+	*r = trimmed(strings.TrimSuffix(strings.Trim(string(b), `"`), ".00"))
+	return nil
 }

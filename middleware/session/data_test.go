@@ -29,6 +29,19 @@ func (o *own) UnmarshalJSON(b []byte) error     { return json.Unmarshal(b, &o.ca
 func (o ownText) MarshalText() ([]byte, error)  { return []byte(o.cart), nil }
 func (o *ownText) UnmarshalText(b []byte) error { o.cart = string(b); return nil }
 
+// prefs has a default for what is missing.
+type prefs struct {
+	Theme string `json:",omitempty"`
+}
+
+func (p *prefs) UnmarshalJSON(b []byte) error {
+	type plain prefs
+	q := plain{"light"}
+	err := json.Unmarshal(b, &q)
+	*p = prefs(q)
+	return err
+}
+
 func TestDataThatCannotBeStored(t *testing.T) {
 	for name, err := range map[string]error{
 		"unexported fields":  checkData[hidden](),
@@ -58,6 +71,7 @@ func TestDataThatCannotBeStored(t *testing.T) {
 		"its own JSON":         checkData[own](),
 		"its own text":         checkData[ownText](),
 		"a pointer to its own": checkData[*own](),
+		"a default":            checkData[prefs](),
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
