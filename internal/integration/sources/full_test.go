@@ -48,8 +48,9 @@ func TestFullDisk(t *testing.T) {
 	_, err = archive.NewReader(bucket(t, path)).Verify(t.Context(), nil)
 	ok(t, err)
 	buried := archived(t, path)
-	if got := rows(t, db); len(buried) != small || got != large+20 {
-		t.Errorf("%d records are in the archive, and %d rows are left; want %d and %d", len(buried), got, small, large+20)
+	// The last batch of small ones may have had room for large ones, of which a few fit.
+	if got := rows(t, db); len(buried) < small || len(buried) == small+large || len(buried)+got != small+large+20 {
+		t.Errorf("%d records are in the archive, and %d rows are left; want %d or some more, and all others", len(buried), got, small)
 	}
 
 	r.FileSize = 0
