@@ -73,6 +73,10 @@ func (w *world) erred(o *op, key string, err error) bool {
 		if o.reads > 0 {
 			o.i.gone[key] = absence{start: o.start, effect: o.start, told: o.end}
 		}
+	case errors.Is(err, slidingttl.ErrShed): // the record died before the touch, and another has its place
+		if !o.p.opts.Strict || o.writes() && o.name != "get or insert" || !w.absent(o, key) {
+			bad(12)
+		}
 	case errors.Is(err, slidingttl.ErrExists):
 		if o.name != "insert" || !w.readable(o, key, func(*state) bool { return true }) {
 			bad(12)
