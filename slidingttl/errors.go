@@ -18,7 +18,7 @@ var (
 	ErrAmbiguous = driver.ErrAmbiguous                    // the answer did not come: the write may have landed or not
 	ErrLocked    = driver.ErrLocked                       // another client has locked the record; reads work, a touch is left to a later access
 	ErrRefused   = driver.ErrRefused                      // the store refuses every call: wrong credentials, no right, no such table
-	ErrShed      = touches.ErrShed                        // a touch was given up: too many waited, or its record died first; for Options.OnTouchError
+	ErrShed      = touches.ErrShed                        // a touch was given up: too many waited, or its record died first; for Options.OnTouchError and reads of a Strict store
 	ErrFull      = driver.ErrFull                         // an in-memory store has reached its bound on records
 	ErrInvalid   = driver.ErrInvalid                      // an argument, an option or a stored record breaks a rule: an *InvalidError
 	ErrClosed    = touches.ErrClosed                      // the store has been closed

@@ -358,8 +358,8 @@ func decidesLate(d *remote[int], trip time.Duration) {
 	}
 }
 
-// Promise 3: whoever has the value was promised that it stays, however soon he went on: where the record died first, that is
-// counted. Whoever waited and was told that it is gone was promised nothing.
+// Promise 3: a caller that has the value was promised that it stays, however soon that caller went on: where the record died
+// first, that is counted. A caller that waited and was told that it is gone was promised nothing.
 func TestDeathIsCountedForThoseWhoHaveTheValue(t *testing.T) {
 	get := func(_ *testing.T, s *slidingttl.Store[int]) error {
 		_, err := s.Get(context.Background(), "k")

@@ -56,15 +56,15 @@ func (r *role) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// report adds what is computed, and fast is as ffjson and hand-written code have it: both on the pointer,
+// report adds what is computed to a part, and fast is as ffjson and hand-written code have it: both on the pointer,
 // in the form of the fields.
-type report struct {
+type report[T any] struct {
 	N  int
-	At fast
+	At T
 }
 
-func (r *report) MarshalJSON() ([]byte, error) {
-	type plain report
+func (r *report[T]) MarshalJSON() ([]byte, error) {
+	type plain report[T]
 	return json.Marshal(struct {
 		*plain
 		Twice int
@@ -147,7 +147,7 @@ func TestJSONKeepsWhatIsKeptByValue(t *testing.T) {
 		"a map of an interface that is a json.Marshaler": drawing{"d", shapes{"a": square{2}}},
 		"a key of a string kind":                         map[role]int{"admin": 1},
 		"text by value, JSON by pointer":                 map[string]*span{"a": {time.Hour}},
-		"such a part of what only encodes itself":        report{N: 1, At: fast{2}},
+		"such a part of what only encodes itself":        report[fast]{N: 1, At: fast{2}},
 		"an unnamed struct that embeds":                  l,
 		"what only encodes itself, and not all":          redacted{"n", "s"},
 		"the option string":                              quoted{7},

@@ -170,20 +170,6 @@ func (h *halved) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// journal adds what is computed.
-type journal struct {
-	N  int
-	At noted
-}
-
-func (j *journal) MarshalJSON() ([]byte, error) {
-	type plain journal
-	return json.Marshal(struct {
-		*plain
-		Twice int
-	}{(*plain)(j), 2 * j.N})
-}
-
 // Purse and fields are embedded.
 type Purse struct{ Sum big.Int }
 
@@ -392,7 +378,7 @@ func TestJSONRefuses(t *testing.T) {
 			V view
 			N noted
 		}{view{"n", "s"}, noted{"a", "b"}}, named: "kit.view"},
-		{v: journal{N: 1, At: noted{"a", "b"}}},
+		{v: report[noted]{N: 1, At: noted{"a", "b"}}},
 		{v: map[string]dash{"a": {"alice", time.Unix(1800000000, 0).UTC()}}, named: "kit.dash by pointer"},
 		{v: map[string]span{"a": {time.Hour}}, named: "kit.span by pointer"}, // whose text may be less
 		{v: map[string]*dash{"a": {"alice", time.Unix(1800000000, 0).UTC()}}},

@@ -11,14 +11,17 @@ import (
 type Deletion struct {
 	hash         uint64
 	began, ended driver.Instant
-	first, clock uint64       // the memo's clock, as it began and after it
-	gone         bool         // for good
-	was          *driver.Meta // what the memo had of key; nil: nothing
+	first, clock uint64      // the memo's clock, as it began and after it
+	gone         bool        // for good
+	was          driver.Meta // what the memo had of key; zero: nothing
 }
 
 // Deletes returns a deletion that begins now, before which the memo forgets key.
 func (t *Touches) Deletes(key string) Deletion {
-	was := t.Memo.Forget(key)
+	var was driver.Meta // and not the memo's own, which holds the key
+	if m := t.Memo.Forget(key); m != nil {
+		was = *m
+	}
 	return Deletion{began: t.now(), first: t.Memo.Clock(), was: was}
 }
 
@@ -92,7 +95,7 @@ func (d *Deletion) kills(a *Access) bool {
 	if d == nil || !d.ends(a) || a.Was.CreatedAt > d.began {
 		return false
 	}
-	extended := d.was != nil && d.was.CreatedAt == a.Was.CreatedAt && d.was.Alive(d.began)
+	extended := d.was != (driver.Meta{}) && d.was.CreatedAt == a.Was.CreatedAt && d.was.Alive(d.began)
 	return extended || a.Was.Alive(d.began)
 }
 
