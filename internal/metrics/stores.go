@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -97,6 +98,8 @@ func check(name string, taken bool, what string) error {
 	switch {
 	case name == "":
 		return &driver.InvalidError{Field: "name of " + what, Value: "empty", Rule: "must have at least one byte"}
+	case !utf8.ValidString(name):
+		return &driver.InvalidError{Field: "name of " + what, Value: strconv.Quote(name), Rule: "must be UTF-8"}
 	case taken:
 		return &driver.InvalidError{Field: "name of " + what, Value: strconv.Quote(name), Rule: "must be given to one " + what + " only"}
 	}

@@ -222,7 +222,7 @@ func TestNamesAreRefusedTwice(t *testing.T) {
 		"file of policies": func(name string) error { return c.AddPolicies(name, refused{}) },
 	} {
 		ok(t, f("profiles"))
-		for name, value := range map[string]string{"sessions": `"sessions"`, "": "empty"} {
+		for name, value := range map[string]string{"sessions": `"sessions"`, "": "empty", "caf\xe9": `"caf\xe9"`} {
 			var invalid *slidingttl.InvalidError
 			if err := f(name); !errors.As(err, &invalid) || invalid.Field != "name of "+what || invalid.Value != value {
 				t.Errorf("%s %q: %v, want an InvalidError that names it", what, name, err)
