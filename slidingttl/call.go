@@ -3,8 +3,10 @@ package slidingttl
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/touches"
 )
 
 const (
@@ -53,6 +55,36 @@ func (s *Store[T]) begin(ctx context.Context, op string) (*stripe, error) {
 		return nil, wrap(ctx, op, ErrClosed)
 	}
 	return under, nil
+}
+
+// detached makes f, a part of a call, go on after ctx has ended, for at most Options.TouchTimeout. In a transaction of
+// ctx, over memory, and once Close has been called, f ends with ctx.
+func (s *Store[T]) detached(ctx context.Context, f func(context.Context) error) error {
+	var under *stripe
+	if s.local == nil && !driver.MayUndo(ctx) {
+		under = s.gate.enter()
+	}
+	if under == nil {
+		return f(ctx)
+	}
+	result := make(chan error, 1)
+	go func() {
+		on, cancel := s.touches.UntilClosed(context.WithoutCancel(ctx))
+		defer context.AfterFunc(ctx, func() { time.AfterFunc(s.opts.TouchTimeout, cancel) })()
+		err := touches.ErrExited
+		defer func() {
+			cancel()
+			s.gate.leave(under)
+			result <- err
+		}()
+		err = s.recovered(func() error { return f(on) })
+	}()
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // own is an error of a caller's function, which passes unchanged.

@@ -18,6 +18,7 @@ type generation struct {
 	promised, atMost driver.Instant // to those who have read it: by the beginning and by the end of their calls
 	dies             driver.Instant // as stored last
 	deleted, gone    driver.Instant // when the call that deleted it began and ended; zero: none did
+	ended            bool           // DeleteEntry has written that it has died
 }
 
 // counts judges a random history of one key, whose touches are refused for a while, or so slow that the store, which
@@ -80,6 +81,10 @@ func (c *counts) handle(d *remote[int], under *hoard[int]) {
 				return
 			}
 		}
+		if call.Op == fakestore.Delete && c.draw(4) == 0 { // whose answer is lost
+			call.Err = driver.ErrAmbiguous
+			return
+		}
 		inner(call)
 		if call.Op == fakestore.Delete { // whose answer is late
 			time.Sleep(time.Duration(c.draw(50)) * time.Millisecond)
@@ -135,19 +140,32 @@ func (c *counts) step(ctx context.Context, s *slidingttl.Store[int], under *hoar
 	switch c.draw(12) {
 	case 0, 1: // which may fail, or not tell that the record is gone
 		e, err := s.Peek(ctx, "k")
-		if time.Sleep(time.Duration(c.draw(100)) * time.Millisecond); err != nil {
+		if time.Sleep(time.Duration(c.draw([]int{100, 20_000}[c.draw(2)])) * time.Millisecond); err != nil {
 			return
 		}
+		now, known := under.Get(ctx, "k")
+		dead := known != nil || now.Value != e.Value || !now.Alive(driver.Floor(time.Now()))
 		if c.draw(2) == 0 {
-			_, _ = s.TouchEntry(ctx, "k", e)
-		} else {
-			_, _ = s.Touch(ctx, "k")
+			if _, err = s.TouchEntry(ctx, "k", e); dead && err == nil {
+				return // nothing was promised
+			}
+		} else if _, err = s.Touch(ctx, "k"); err == nil {
+			return // nobody has a value
 		}
 		c.of(e.Value, func(g *generation) { g.atMost = max(g.atMost, driver.Ceil(time.Now()).Add(p.IdleGrace)) })
 	case 2:
-		began := driver.Floor(time.Now())
 		e, err := under.Get(ctx, "k")
-		if s.Delete(ctx, "k") == nil && err == nil {
+		remove := func() error { return s.Delete(ctx, "k") }
+		if c.draw(2) == 0 { // which may find it dead
+			remove = func() error {
+				err := s.DeleteEntry(ctx, "k", e)
+				c.of(e.Value, func(g *generation) { g.ended = g.ended || err == nil })
+				return err
+			}
+			time.Sleep(time.Duration(c.draw(50)) * time.Millisecond)
+		}
+		began := driver.Floor(time.Now())
+		if remove() == nil && err == nil {
 			c.of(e.Value, func(g *generation) { g.deleted, g.gone = began, driver.Ceil(time.Now()) })
 		}
 	default:
@@ -157,7 +175,7 @@ func (c *counts) step(ctx context.Context, s *slidingttl.Store[int], under *hoar
 
 // died reports whether a generation died before what was promised, and was not deleted by deleted; zero: at all.
 func (g *generation) died(promised, deleted driver.Instant) bool {
-	return g.dies != 0 && promised > g.dies && (deleted == 0 || deleted >= g.dies)
+	return g.dies != 0 && !g.ended && promised > g.dies && (deleted == 0 || deleted >= g.dies)
 }
 
 func TestBrokenPromisesAreCounted(t *testing.T) {

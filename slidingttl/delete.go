@@ -27,9 +27,10 @@ func (s *Store[T]) deleting(ctx context.Context, key string, err *error, own boo
 		default:
 			deleted()
 		}
-		gone := *err == nil || errors.Is(*err, ErrNotFound)
+		found := errors.Is(*err, ErrNotFound)
+		gone := *err == nil || found
 		if gone || own || ctx.Err() != nil || errors.Is(*err, ErrAmbiguous) {
-			s.touches.Deleted(ctx, key, began, gone && !driver.MayUndo(ctx))
+			s.touches.Deleted(ctx, key, began, gone && !driver.MayUndo(ctx), found)
 		}
 	}
 }
@@ -101,7 +102,11 @@ func (s *Store[T]) Retire(ctx context.Context, key string) error {
 				return err
 			}
 			end := driver.Life{CreatedAt: r.meta.CreatedAt, ExpiresAt: r.rules.Retired(now)}
-			if _, err := s.writeLife(ctx, key, r.meta, end, now); !errors.Is(err, ErrConflict) {
+			_, err = s.retryAfterTouch(r.meta, func(was driver.Meta) (driver.Meta, error) {
+				_, err := s.writeLife(ctx, key, was, end, now)
+				return was, err
+			})
+			if !errors.Is(err, ErrConflict) {
 				return err
 			}
 		}

@@ -370,7 +370,6 @@ func TestSaveBehindADeafTouch(t *testing.T) {
 		r := newRow(t, nil)
 		free := make(chan struct{})
 		r.touches(func(context.Context) error { <-free; return errDown })
-		r.saveBriefly(t)
 		effect, saved := make(chan struct{}), make(chan error)
 		r.d.after = func(op, _ string) {
 			if op == "delete" {
@@ -378,6 +377,7 @@ func TestSaveBehindADeafTouch(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 			}
 		}
+		r.saveBriefly(t)
 		deleted := make(chan error)
 		go func() { deleted <- r.Delete(context.Background(), 1) }()
 		<-effect

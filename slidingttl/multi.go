@@ -71,7 +71,12 @@ func (s *Store[T]) PeekMulti(ctx context.Context, keys []string) (entries map[st
 // readMulti reads the live records under keys. With an error, missing ones are unknown.
 func (s *Store[T]) readMulti(ctx context.Context, op string, keys []string) (found map[string]*readResult[T], failed KeyErrors, err error) {
 	since, began, asking := s.memo.Clock(), driver.Floor(s.clock.Now()), s.hooks.reading()
+	ctx, cancel := s.touches.UntilClosed(ctx)
+	defer cancel()
 	entries, err := driver.GetMulti(ctx, s.reads, keys)
+	if err != nil {
+		err = cmp.Or(s.touches.Closed(), err)
+	}
 	if errors.As(err, &failed) {
 		err = nil // all others are read
 	}
@@ -147,14 +152,21 @@ type Item[T any] struct {
 
 // UpsertMulti upserts items, Options.Parallel at a time, in a caller's transaction one at a time.
 //
-// Items that failed are in a [KeyErrors], and all others are written. Of two items with one key
-// either may be written last.
+// Items that failed are in a [KeyErrors], and all others are written. Those of one key are written one after
+// the other, in any order.
 func (s *Store[T]) UpsertMulti(ctx context.Context, items []Item[T]) error {
 	return s.call(ctx, opUpsertMulti, func() error {
+		one := make(map[string]chan bool, len(items)) // the items of a key would only lose races with each other
+		for _, item := range items {
+			one[item.Key] = make(chan bool, 1)
+		}
 		return s.each(ctx, len(items), func(i int) error {
-			err := driver.CheckKey(items[i].Key, 0)
+			key := items[i].Key
+			one[key] <- true
+			defer func() { <-one[key] }()
+			err := driver.CheckKey(key, 0)
 			if err == nil {
-				_, err = s.upsert(ctx, items[i].Key, items[i].Value)
+				_, err = s.upsert(ctx, key, items[i].Value)
 			}
 			return err
 		}).Err()

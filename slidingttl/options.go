@@ -91,8 +91,8 @@ type Options[T any] struct {
 	// Queue bounds the touches that wait, at most one per key: in Background mode, above
 	// the Budget, or because touches are late or fail. Set it to the number of keys in use
 	// at a time. When it is full, a read in Background mode without a Budget waits for its touch,
-	// unless touches are late or fail; otherwise the touch whose record is farthest from death is
-	// shed. Zero: 65,536.
+	// unless touches are late or fail, or TouchWait has passed, which is one for all touches of a
+	// GetMulti; otherwise the touch whose record is farthest from death is shed. Zero: 65,536.
 	Queue int
 
 	// Workers bounds how many touches from the queue run at once. One that hangs keeps its worker for

@@ -3,11 +3,14 @@ package slidingttl_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/fakestore"
 )
 
 // Promise 14: a retired record is dead at once, and stays what it was.
@@ -127,4 +130,45 @@ func TestRetireWhateverThePolicy(t *testing.T) {
 		wantErr(t, err, slidingttl.ErrNotFound)
 		wantErr(t, tight.Retire(t.Context(), "k"), slidingttl.ErrNotFound)
 	})
+}
+
+// Retire and Upsert of a record that others touch all the time do not end with a conflict.
+func TestWritesBesideTouches(t *testing.T) {
+	for name, write := range map[string]func(context.Context, *slidingttl.Store[int]) error{
+		"retire": func(ctx context.Context, s *slidingttl.Store[int]) error { return s.Retire(ctx, "k") },
+		"upsert": func(ctx context.Context, s *slidingttl.Store[int]) error { return s.Upsert(ctx, "k", 2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, _ := newRemote[int](time.Millisecond)
+				inner := d.Handle
+				d.Handle = func(c *fakestore.Call[int]) {
+					time.Sleep(time.Duration(500+rand.IntN(1000)) * time.Microsecond)
+					inner(c)
+					time.Sleep(time.Duration(500+rand.IntN(1000)) * time.Microsecond)
+				}
+				var stores []*slidingttl.Store[int]
+				for range 16 {
+					stores = append(stores, open(t, d, session, nil))
+				}
+				for range 10 {
+					must(t, stores[0].Upsert(t.Context(), "k", 1))
+					ctx, stop := context.WithCancel(t.Context())
+					var readers sync.WaitGroup
+					for _, s := range stores {
+						for range 2 {
+							readers.Go(func() {
+								for err := error(nil); err == nil; _, err = s.Get(ctx, "k") {
+								}
+							})
+						}
+					}
+					time.Sleep(100 * time.Millisecond)
+					must(t, write(t.Context(), stores[0]))
+					stop()
+					readers.Wait()
+				}
+			})
+		})
+	}
 }

@@ -28,12 +28,12 @@ func (s *Store[T]) Touch(ctx context.Context, key string) (dies time.Time, err e
 //
 // It touches the record if that is due, and waits as the TouchMode says. If no touch is due, it
 // mostly costs no trip, because the store remembers keys. With Options.PolicyOf, and in Background
-// mode if a touch may be due, it costs a read. ErrNotFound: absent or dead; of what another process
-// deleted or retired, and perhaps made anew, it learns when the remembered expiry comes due, with
-// Policy.Promote at the cap. A failed touch is reported as by Get. A life that cannot be read is an error
+// mode if a touch may be due, it costs a read, which lasts until ctx ends if the store hangs. ErrNotFound:
+// absent or dead; of what another process deleted or retired, and perhaps made anew, it learns when the
+// remembered expiry comes due, with Policy.Promote at the cap. A failed touch is reported as by Get. A life that cannot be read is an error
 // only if the record is remembered, and past its cap.
 func (s *Store[T]) Keep(ctx context.Context, key string) error {
-	return s.callKey(ctx, opTouch, key, func() error { return s.keep(ctx, opTouch, key, 0) })
+	return s.callKey(ctx, opTouch, key, func() error { return s.keep(ctx, opTouch, key, 0, time.Time{}) })
 }
 
 // TouchEntry makes a Peek an access, for callers that must see a value before it counts.
@@ -147,15 +147,16 @@ func (s *Store[T]) isPastCap(key string, created driver.Instant) bool {
 	return err == nil && r.Cap(created) <= driver.Floor(s.clock.Now())
 }
 
-// keep is Keep. created, unless zero, becomes the created_at of a record without one.
-func (s *Store[T]) keep(ctx context.Context, op, key string, created driver.Instant) error {
+// keep is Keep. created, unless zero, becomes the created_at of a record without one. late, unless zero, is until when
+// it waits for the touch.
+func (s *Store[T]) keep(ctx context.Context, op, key string, created driver.Instant, late time.Time) error {
 	since := s.memo.Clock()
 	m, stored := s.memo.KnownAt(key)
 	if m != nil && s.opts.PolicyOf == nil && !s.touches.Lowers(key, since) && s.keeps(key, m, stored) {
 		s.stats.Add(tally.Hits)
 		return nil
 	}
-	r := readResult[T]{op: op, before: driver.Life{CreatedAt: created}}
+	r := readResult[T]{op: op, before: driver.Life{CreatedAt: created}, late: late}
 	err := s.readForAccess(ctx, key, &r, false)
 	if err == nil {
 		err = s.mayTouch(&r)

@@ -3,12 +3,14 @@ package slidingttl_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/fakestore"
 )
 
 // An Upsert that wipes a row is served by no touch of what was there before, whose answer is late.
@@ -361,4 +363,75 @@ func wrapOf(t *testing.T, s *slidingttl.Store[profile], repo slidingttl.Reposito
 	w, err := slidingttl.Wrap(repo, s, profileKey, nil)
 	must(t, err)
 	return w
+}
+
+// leaves is a repository whose overwrites take the life off a row, and whose caller leaves after each.
+type leaves struct {
+	hoard  *hoard[int]
+	caller context.CancelFunc
+}
+
+func (r leaves) Get(ctx context.Context, id string) (int, error) {
+	e, err := r.hoard.Get(ctx, id)
+	return e.Value, err
+}
+
+func (r leaves) Upsert(_ context.Context, id string, v int) error {
+	r.hoard.Plant(id, v, driver.Life{})
+	if r.caller != nil {
+		r.caller()
+	}
+	return nil
+}
+
+// A save keeps created_at if its caller leaves before its touch, and in a queue that is full.
+func TestSaveKeepsTheLifeAlone(t *testing.T) {
+	for _, how := range []string{"the caller leaves", "a full queue"} {
+		t.Run(how, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				d.trip = time.Millisecond
+				s := open(t, d, session, &slidingttl.Options[int]{Queue: 10})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				repo := leaves{hoard: under}
+				if how == "the caller leaves" {
+					repo.caller = cancel
+				}
+				w, err := slidingttl.Wrap[string, int](repo, s, func(id string) string { return id }, nil)
+				must(t, err)
+				must(t, s.Insert(ctx, "k", 1))
+				born := stored(t, under, "k").CreatedAt
+				var down atomic.Bool
+				inner := d.Handle
+				d.Handle = func(c *fakestore.Call[int]) {
+					if c.Op == fakestore.Touch && down.Load() {
+						c.Err = errDown
+						return
+					}
+					inner(c)
+				}
+				time.Sleep(session.IdleGrace / 3)
+				if how == "a full queue" {
+					down.Store(true)
+					for i := range 20 {
+						must(t, s.Insert(ctx, fmt.Sprint("other", i), 1))
+					}
+					time.Sleep(time.Second)
+					for i := range 20 {
+						_, err := s.Get(ctx, fmt.Sprint("other", i))
+						must(t, err)
+					}
+				}
+				_ = w.Upsert(ctx, "k", 2)
+				down.Store(false)
+				time.Sleep(session.IdleGrace / 3)
+				_, err = w.Get(t.Context(), "k")
+				must(t, err)
+				if e := stored(t, under, "k"); e.Value != 2 || e.CreatedAt != born {
+					t.Errorf("created_at is %v later than it was", e.CreatedAt.Sub(born))
+				}
+			})
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -27,13 +28,13 @@ func (w *Wrapped[K, V, T]) call(ctx context.Context, op string, id K, f func(key
 // ErrNotFound: the record is dead, whatever the repository returned.
 func (w *Wrapped[K, V, T]) Get(ctx context.Context, id K) (v V, err error) {
 	err = w.call(ctx, opGet, id, func(key string) (err error) {
-		v, err = w.get(ctx, id, key, w.repo.Get)
+		v, err = w.get(ctx, id, key, w.repo.Get, time.Time{})
 		return err
 	})
 	return v, err
 }
 
-func (w *Wrapped[K, V, T]) get(ctx context.Context, id K, key string, read func(context.Context, K) (V, error)) (V, error) {
+func (w *Wrapped[K, V, T]) get(ctx context.Context, id K, key string, read func(context.Context, K) (V, error), late time.Time) (V, error) {
 	for attempt := 1; ; attempt++ {
 		since := w.s.memo.Clock()
 		v, err := read(ctx, id)
@@ -44,7 +45,7 @@ func (w *Wrapped[K, V, T]) get(ctx context.Context, id K, key string, read func(
 		if attempt < readAttempts && w.tellsOfAnother(key, v, since) {
 			continue
 		}
-		if err = w.keep(ctx, key, v); err != nil {
+		if err = w.keep(ctx, key, v, late); err != nil {
 			var zero V
 			return zero, err
 		}
@@ -66,8 +67,8 @@ func (w *Wrapped[K, V, T]) tellsOfAnother(key string, v V, since uint64) bool {
 }
 
 // keep touches the record under key, whose value was read as v, if that is due.
-func (w *Wrapped[K, V, T]) keep(ctx context.Context, key string, v V) error {
-	err := w.s.keep(ctx, opGet, key, w.createdAt(v))
+func (w *Wrapped[K, V, T]) keep(ctx context.Context, key string, v V, late time.Time) error {
+	err := w.s.keep(ctx, opGet, key, w.createdAt(v), late)
 	if w.opts.NotFound != nil && errors.Is(err, ErrNotFound) {
 		err = fmt.Errorf("%w: %w", ErrNotFound, w.opts.NotFound)
 	}
@@ -107,16 +108,16 @@ func (w *Wrapped[K, V, T]) getMulti(ctx context.Context, ids []K) (map[K]V, erro
 			return nil, own{err}
 		}
 	}
-	found := make([]V, len(ids))
+	found, late := make([]V, len(ids)), w.s.touches.Late()
 	failed := w.s.each(ctx, len(ids), func(i int) (err error) {
 		key := w.key(ids[i])
 		v, there := values[ids[i]]
-		switch err = cmp.Or(driver.CheckKey(key, 0), w.s.touches.Closed()); {
+		switch err = cmp.Or(driver.CheckKey(key, 0), w.s.touches.Closed(), ctx.Err()); {
 		case err != nil:
 		case !ok || there && w.tellsOfAnother(key, v, since):
-			found[i], err = w.get(ctx, ids[i], key, read)
+			found[i], err = w.get(ctx, ids[i], key, read, late)
 		case there:
-			found[i], err = v, w.keep(ctx, key, v)
+			found[i], err = v, w.keep(ctx, key, v, late)
 		default:
 			w.s.memo.Forget(key)
 			err = ErrNotFound
@@ -179,7 +180,7 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 	return w.call(ctx, op, id, func(key string) error {
 		was, began := driver.Life{CreatedAt: w.createdAt(v)}, w.s.touches.Deletes(key)
 		since := w.s.memo.Clock()
-		gone := func() { w.s.touches.Deleted(ctx, key, began, !driver.MayUndo(ctx)) } // the record that was there then
+		gone := func() { w.s.touches.Deleted(ctx, key, began, !driver.MayUndo(ctx), true) } // the record that was there then
 		told := was.CreatedAt != 0
 		if was.CreatedAt == 0 && op != opInsert || w.s.opts.Foreign != Adopt {
 			r := readResult[T]{op: opPeek}
@@ -219,11 +220,13 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 		if deleted, _ := w.s.touches.DeletedSince(key, since); deleted && !told {
 			was = driver.Life{}
 		}
-		_, err = w.s.touchKey(ctx, key, was, true)
-		if !told && was.CreatedAt != 0 && errors.Is(err, ErrNotFound) { // that life is past its cap
-			_, err = w.s.touchKey(ctx, key, driver.Life{}, true)
-		}
-		return wrap(ctx, opTouch, err)
+		return wrap(ctx, opTouch, w.s.detached(ctx, func(ctx context.Context) error { // else the life that it had is lost
+			_, err := w.s.touchKey(ctx, key, was, true)
+			if !told && was.CreatedAt != 0 && errors.Is(err, ErrNotFound) { // that life is past its cap
+				_, err = w.s.touchKey(ctx, key, driver.Life{}, true)
+			}
+			return err
+		}))
 	})
 }
 

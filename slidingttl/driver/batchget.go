@@ -44,6 +44,9 @@ func GetMulti[T any](ctx context.Context, d Driver[T], keys []string) (map[strin
 	var failed error // the first
 	answers, failures := 0, 0
 	for _, i := range places {
+		if err := ctx.Err(); err != nil {
+			return found, cmp.Or(failed, err)
+		}
 		e, err := d.Get(ctx, keys[i])
 		answers++
 		switch {
@@ -57,7 +60,7 @@ func GetMulti[T any](ctx context.Context, d Driver[T], keys []string) (map[strin
 			answers--
 			failures++
 		}
-		if failed != nil && (failures >= failuresPerAnswer*(answers+1) || ctx.Err() != nil) {
+		if failures >= failuresPerAnswer*(answers+1) {
 			return found, failed
 		}
 	}

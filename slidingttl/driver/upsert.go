@@ -25,7 +25,7 @@ type Upserter[T any] interface {
 	Upsert(ctx context.Context, key string, v T, known *Meta, plan Plan, now Instant) (Meta, error)
 }
 
-// upsertAttempts is the number of conflicts after which an upsert returns ErrConflict.
+// upsertAttempts is the number of conflicts after which an upsert returns ErrConflict, without those with touches.
 const upsertAttempts = 16
 
 // Upsert writes v under key in d with the life that plan gives; see [Upserter].
@@ -40,7 +40,7 @@ func Upsert[T any](ctx context.Context, d Driver[T], key string, v T, known *Met
 		known = nil
 	}
 	var err error
-	for range upsertAttempts {
+	for attempt := 0; attempt < upsertAttempts; attempt++ {
 		var life Life
 		if life, err = plan(known); err != nil {
 			return Meta{}, err
@@ -56,6 +56,9 @@ func Upsert[T any](ctx context.Context, d Driver[T], key string, v T, known *Met
 		case err == nil:
 			return Meta{Life: life, Version: version}, nil
 		case errors.As(err, &conflict):
+			if known != nil && known.CreatedAt != 0 && known.CreatedAt == conflict.Found.CreatedAt && known.Version == conflict.Found.Version {
+				attempt--
+			}
 			known = &conflict.Found
 		case known != nil && errors.Is(err, ErrNotFound):
 			known = nil

@@ -41,6 +41,9 @@ func restores(l, before driver.Life) bool {
 // lowers reports whether a's touch lowers the expiry.
 func (a *Access) lowers() bool { return a.keeps(a.Was) }
 
+// alive reports whether a promises anything. A read has found its record alive, and an entry may have died since.
+func (a *Access) alive() bool { return !a.Exact || a.Was.Alive(a.Birth) }
+
 // dies is when the record dies without a's touch.
 func (a *Access) dies() driver.Instant {
 	if a.Was.ExpiresAt == 0 {

@@ -116,7 +116,7 @@ func (t *Touches) pace() {
 		end := min(i+paceChunk, t.farthest.Len())
 		for ; i < end; i++ {
 			n := t.farthest.all[i].of
-			if by := n.promised(now); n.passed || by < n.by { // the clock may have been ahead
+			if by := n.promised(now); by < n.by { // the clock may have been ahead
 				n.by = min(n.by, by)
 				t.reorder(n)
 			}

@@ -12,6 +12,7 @@ type Deletion struct {
 	hash         uint64
 	began, ended driver.Instant
 	first, clock uint64      // the memo's clock, as it began and after it
+	found        bool        // it deleted nothing: the record was found to be gone
 	gone         bool        // for good
 	was          driver.Meta // what the memo had of key; zero: nothing
 }
@@ -28,15 +29,20 @@ func (t *Touches) Deletes(key string) Deletion {
 // Deleted is called when the deletion began has deleted key's record, or may have, for the touches of a
 // record without created_at, which cannot tell the next one from it. From now on they give it no earlier life, nor
 // do those of accesses that began before. With gone, for good, those that came before it are over. It waits for the one
-// that runs until ctx ends, at most Timeout; not in a transaction, for which that one may wait.
-func (t *Touches) Deleted(ctx context.Context, key string, began Deletion, gone bool) {
+// that runs until ctx ends, at most Timeout; not in a transaction, for which that one may wait. found: nothing was
+// deleted, and the record was found to be gone.
+func (t *Touches) Deleted(ctx context.Context, key string, began Deletion, gone, found bool) {
 	d := &began
-	d.ended, d.gone = t.now(), gone
+	d.ended, d.gone, d.found = t.now(), gone, found
 	var runs chan struct{}
 	t.lock()
 	if t.Memo != nil {
 		d.hash, d.clock = t.Memo.hash(key), t.Memo.clock.Add(1)
-		t.deletions[d.hash%uint64(len(t.deletions))] = d
+		last := &t.deletions[d.hash%uint64(len(t.deletions))]
+		if d.found && *last != nil && (*last).hash == d.hash { // this store may have deleted it before
+			d.found, d.began, d.was = (*last).found, (*last).began, (*last).was
+		}
+		*last = d
 	}
 	for _, n := range t.of(key) {
 		if n.readTouch != nil { // it sets Was as it runs
@@ -90,12 +96,12 @@ func (t *Touches) deletedSince(a *Access) *Deletion {
 	return t.deletion(a)
 }
 
-// kills reports whether d, nil for none, has ended a's record, and began before that died.
+// kills reports whether d, nil for none, has deleted a's record, and began before that died.
 func (d *Deletion) kills(a *Access) bool {
-	if d == nil || !d.ends(a) || a.Was.CreatedAt > d.began {
+	if d == nil || d.found || !d.ends(a) || a.Was.CreatedAt > d.began {
 		return false
 	}
-	extended := d.was != (driver.Meta{}) && d.was.CreatedAt == a.Was.CreatedAt && d.was.Alive(d.began)
+	extended := d.was.CreatedAt != 0 && d.was.CreatedAt == a.Was.CreatedAt && d.was.Alive(d.began)
 	return extended || a.Was.Alive(d.began)
 }
 
@@ -140,6 +146,7 @@ func (t *Touches) leaves(n *touch) bool {
 		if sameLife(p.Was, n.Was) {
 			t.count(n.ctx, &n.Access, Outcome{result: Shared}, time.Time{})
 			p.merge(n.Access)
+			p.valued, p.unawaited, p.deleted = p.valued || n.valued, true, p.deleted || n.deleted
 			t.reorder(p)
 			return true
 		}

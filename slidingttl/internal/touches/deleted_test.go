@@ -13,7 +13,7 @@ import (
 func TestDeletionConcernsEarlierAccesses(t *testing.T) {
 	f := newFixture(Config{})
 	before := f.Memo.Clock()
-	f.Deleted(t.Context(), "k", f.Deletes("k"), true)
+	f.Deleted(t.Context(), "k", f.Deletes("k"), true, false)
 	deleted, gone := f.DeletedSince("k", before)
 	if later, _ := f.DeletedSince("k", f.Memo.Clock()); !deleted || !gone || later {
 		t.Error("it concerns the wrong accesses of its key")
@@ -57,7 +57,7 @@ func TestNextTouchServesAnOrphan(t *testing.T) {
 		synctest.Wait()
 		go access(true)
 		synctest.Wait()
-		f.Deleted(driver.WithUndo(t.Context()), "k", f.Deletes("k"), false)
+		f.Deleted(driver.WithUndo(t.Context()), "k", f.Deletes("k"), false, false)
 		time.Sleep(30 * time.Millisecond) // the first one has failed
 		f.lock()
 		if n := f.keys["k"].running; n == nil || n.Exact {

@@ -32,7 +32,7 @@ func (t *Touches) check() error {
 	if t.halted {
 		return nil
 	}
-	pending, ready, rests := 0, 0, 0
+	pending, ready, rests, dead := 0, 0, 0, 0
 	var inFlight limits
 	in := func(h *turns, n *touch) bool {
 		i := n.places[h.place]
@@ -64,6 +64,8 @@ func (t *Touches) check() error {
 				return errors.New("a resting touch is not in its place")
 			case n.state == rested && !(in(&t.rested, n) && in(&t.farthest, n) && t.rested.all[n.places[0]].key == n.turn()):
 				return errors.New("a touch that has rested is not in its place")
+			case n.state == passed && !(in(&t.passed, n) && in(&t.farthest, n)):
+				return errors.New("a touch that has been passed is not in its place")
 			case n.state >= running:
 				return fmt.Errorf("a pending touch is in state %d", n.state)
 			}
@@ -72,6 +74,9 @@ func (t *Touches) check() error {
 			}
 			if n.state == resting || n.state == rested {
 				rests++
+			}
+			if n.state == passed {
+				dead++
 			}
 			for _, other := range s.pending[:i] {
 				if sameLife(n.Was, other.Was) {
@@ -83,9 +88,9 @@ func (t *Touches) check() error {
 	if l := t.limits; inFlight.running != l.running || inFlight.reads != l.reads || inFlight.queued != l.queued || inFlight.late != l.late || inFlight.tries != l.tries {
 		return fmt.Errorf("in flight are %+v, counted %+v", inFlight, l)
 	}
-	if pending != t.pending || ready != t.ready.Len() || rests != t.resting.Len()+t.rested.Len() || ready+rests != t.farthest.Len() || ready != t.recent.Len() {
-		return fmt.Errorf("%d pending, %d ready, %d resting; counted %d, %d, %d of %d",
-			pending, ready, rests, t.pending, t.ready.Len(), t.resting.Len()+t.rested.Len(), t.farthest.Len())
+	if pending != t.pending || ready != t.ready.Len() || rests != t.resting.Len()+t.rested.Len() || dead != t.passed.Len() || ready+rests+dead != t.farthest.Len() || ready != t.recent.Len() {
+		return fmt.Errorf("%d pending, %d ready, %d resting, %d passed; counted %d, %d, %d, %d of %d",
+			pending, ready, rests, dead, t.pending, t.ready.Len(), t.resting.Len()+t.rested.Len(), t.passed.Len(), t.farthest.Len())
 	}
 	return nil
 }
@@ -166,7 +171,7 @@ func TestOnePlaceATouch(t *testing.T) {
 					key, gone := fmt.Sprint(r.IntN(5)), r.IntN(2) == 0
 					deletions.Go(func() {
 						touches.Carried(key, m)
-						touches.Deleted(t.Context(), key, touches.Deletes(key), gone)
+						touches.Deleted(t.Context(), key, touches.Deletes(key), gone, false)
 					})
 				}
 				time.Sleep(time.Duration(r.IntN(500)) * time.Millisecond)
@@ -178,7 +183,7 @@ func TestOnePlaceATouch(t *testing.T) {
 			deletions.Go(func() { // as Close gives up
 				<-ctx.Done()
 				for key := range 5 {
-					touches.Deleted(t.Context(), fmt.Sprint(key), touches.Deletes(fmt.Sprint(key)), true)
+					touches.Deleted(t.Context(), fmt.Sprint(key), touches.Deletes(fmt.Sprint(key)), true, false)
 				}
 			})
 			_, _, _, _ = touches.Close(ctx, calls, noCalls)

@@ -195,6 +195,7 @@ func (m *Memo) Deleting(key string) (deleted func()) {
 	if m == nil {
 		return func() {}
 	}
+	key = strings.Clone(key) // it may be part of a long string, and deleted may be called much later
 	g := m.goneOf(m.hash(key))
 	g.deletes.Add(1)
 	m.Forget(key)

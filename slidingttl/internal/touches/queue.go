@@ -26,12 +26,12 @@ const (
 	mostTry     = time.Minute // how long one takes, even if Timeout is longer
 )
 
-// enqueue puts the waiting touch n into the queue, as queued or resting. If the queue is full, it
+// enqueue puts the waiting touch n into the queue, as queued, resting or passed. If the queue is full, it
 // sheds the touch farthest from death, perhaps n itself.
 func (t *Touches) enqueue(n *touch, s state) {
 	if t.farthest.Len() >= t.Queue {
 		shed := t.farthest.first()
-		if shed == nil || shed.order(shed.dies()) <= n.order(n.dies()) {
+		if shed == nil || shed.far() >= n.far() {
 			shed = n
 		}
 		t.end(shed, Outcome{Err: ErrShed, result: Shed})
@@ -40,27 +40,32 @@ func (t *Touches) enqueue(n *touch, s state) {
 		}
 	}
 	n.state, n.waited = s, true
-	t.farthest.push(n, -n.order(n.dies()))
-	if s == queued {
+	t.farthest.push(n, n.far())
+	switch s {
+	case queued:
 		t.ready.push(n, n.turn())
-		if n.recent = t.recent.PushFront(n); n.passed {
-			t.recent.MoveToBack(n.recent)
-		}
-	} else {
+		n.recent = t.recent.PushFront(n)
+	case passed:
+		t.passed.push(n, -int64(n.dies()))
+	default:
 		t.resting.push(n, int64(n.wakes))
 	}
 	t.startPacing()
 }
 
-// turn orders queued touches: the one due first goes first, and those that have been passed last.
-func (n *touch) turn() int64 { return n.order(n.due()) }
+// turn orders queued touches: the one due first goes first.
+func (n *touch) turn() int64 { return int64(n.due()) }
 
-// order orders n by at. The one farthest from death is shed first.
-func (n *touch) order(at driver.Instant) int64 {
-	if n.passed {
-		return math.MaxInt64
+// far orders touches to be shed: those that have been passed first, and then the one farthest from death.
+func (n *touch) far() int64 {
+	if n.state == passed {
+		return math.MinInt64
 	}
-	return min(int64(at), math.MaxInt64-1)
+	dies := n.dies()
+	if before := n.Before.ExpiresAt; before != 0 { // with this touch created_at would be lost
+		dies = min(dies, before)
+	}
+	return -int64(dies)
 }
 
 // due is when n is late: its record has died, or lives longer than promised, or was not adopted.
@@ -76,6 +81,8 @@ func (t *Touches) unqueue(n *touch) {
 		t.resting.remove(n)
 	case rested:
 		t.rested.remove(n)
+	case passed:
+		t.passed.remove(n)
 	default:
 		return
 	}
@@ -85,17 +92,18 @@ func (t *Touches) unqueue(n *touch) {
 
 // reorder puts n in its place after its record's expiry has changed.
 func (t *Touches) reorder(n *touch) {
-	n.passed = n.passed && n.dies() <= t.now()
 	switch n.state {
 	case queued:
 		t.ready.fix(n, n.turn())
 	case rested:
 		t.rested.fix(n, n.turn())
+	case passed:
+		t.passed.fix(n, -int64(n.dies()))
 	case resting:
 	default:
 		return
 	}
-	t.farthest.fix(n, -n.order(n.dies()))
+	t.farthest.fix(n, n.far())
 }
 
 // rest delays the failed touch n, by at most half of the time that its record has left.
@@ -129,6 +137,19 @@ func (t *Touches) endRests() {
 	}
 }
 
+// callBack gives those that have been passed their turns again whose records are not dead after all: they have been read
+// again since, or the clock was ahead.
+func (t *Touches) callBack() {
+	for range paceChunk {
+		n := t.passed.first()
+		if n == nil || n.dies() <= t.now() {
+			return
+		}
+		t.unqueue(n)
+		t.enqueue(n, queued)
+	}
+}
+
 // restClock is the clock by which touches rest.
 func (t *Touches) restClock() time.Duration { return time.Since(t.created) + t.skipped }
 
@@ -156,16 +177,14 @@ func (t *Touches) dispatch() {
 	hurry := t.inHurry()
 	t.limits.note(false)
 	t.endRests()
-	for passed := 0; !t.halted; {
+	t.callBack()
+	for late := 0; !t.halted; {
 		full := t.limits.isFull()
 		stuck := !t.limits.hasWorker()
 		try := full || stuck || t.pressure.Failing
 		n, rest := t.ready.first(), time.Duration(0)
 		another := t.pressure.goesToAnother(try, t.limits.share())
-		var dead *touch
-		if n != nil && n.passed {
-			n, dead = nil, n
-		}
+		dead := t.passed.first()
 		if another && (n != nil || dead == nil && t.rested.Len() > 0) {
 			n = t.another(try)
 		} else if r := t.rested.first(); r != nil {
@@ -181,8 +200,8 @@ func (t *Touches) dispatch() {
 		if n == nil {
 			return
 		}
-		if now := t.now(); !hurry && rest <= 0 && !n.passed && n.due() <= now {
-			if passed++; passed > paceChunk {
+		if now := t.now(); !hurry && rest <= 0 && n.state != passed && n.due() <= now {
+			if late++; late > paceChunk {
 				t.wakeIn(0)
 				return
 			}
@@ -192,8 +211,7 @@ func (t *Touches) dispatch() {
 				continue
 			}
 			t.unqueue(n) // it has nothing to lose: those that have go first
-			n.passed = true
-			t.enqueue(n, queued)
+			t.enqueue(n, passed)
 			continue
 		}
 		wait := time.Duration(0)

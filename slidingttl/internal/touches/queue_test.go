@@ -1,6 +1,7 @@
 package touches
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,4 +52,44 @@ func TestGoesBefore(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What was taken for dead by a clock that was ahead gets its turn again.
+func TestPassedIsCalledBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		f := newFixture(Config{Background: true, Workers: 1})
+		f.Clock = aheadClock{&ahead}
+		f.slow.Store(true)
+		near, far := record(10*time.Second), record(50*time.Second)
+		f.stored.Store(&far)
+		f.touch(t, "runs", far)
+		synctest.Wait()
+		f.touch(t, "near", near)
+		ahead.Store(int64(10 * time.Minute))
+		f.mu.Lock()
+		f.dispatch()
+		f.mu.Unlock()
+		if f.passed.Len() != 1 {
+			t.Fatalf("%d touches have been passed", f.passed.Len())
+		}
+		ahead.Store(0)
+		f.touch(t, "far", far)
+		if n := f.ready.first(); n == nil || n.Key != "near" {
+			t.Errorf("the next one is not the one nearest to death: %+v", n)
+		}
+		if err := f.check(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// aheadClock is ahead by so much.
+type aheadClock struct{ by *atomic.Int64 }
+
+func (c aheadClock) Now() time.Time { return time.Now().Add(time.Duration(c.by.Load())) }
+
+func (c aheadClock) Bounds() (earliest, latest driver.Instant) {
+	return driver.Floor(c.Now()), driver.Ceil(c.Now())
 }

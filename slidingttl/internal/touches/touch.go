@@ -41,9 +41,9 @@ type touch struct {
 	late      bool                                       // it has run longer than reads wait
 	wakesAll  bool                                       // its landing ends all rests
 	orphan    *Deletion                                  // of its record, which the next one looks like, while it ran
-	passed    bool                                       // its record died, and the others go first
 	urgent    int                                        // callers that wait for it until it ends
-	unawaited bool                                       // a read that it was for has not waited for its end
+	valued    bool                                       // it is for a read, which has the value
+	unawaited bool                                       // a read that it was for has returned its value before the touch has ended
 	deleted   bool                                       // this store has deleted its record before that died
 }
 
@@ -55,6 +55,7 @@ const (
 	queued               // until its turn, in the heap ready
 	resting              // after a failure, in the heap resting
 	rested               // until its turn among those that failed, in the heap rested
+	passed               // its record has died, and all others go first, in the heap passed
 	running              // one touch of a key at a time
 	ended
 )
@@ -98,7 +99,8 @@ func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bo
 	} else if !held {
 		held = t.pressure.any() || t.budget != nil && (t.Background || t.ready.Len() > 0 || !t.budget.take())
 	}
-	queue := held || !urgent && (t.Background || !late.IsZero() && !time.Now().Before(late))
+	isLate := !late.IsZero() && !time.Now().Before(late)
+	queue := held || !urgent && (t.Background || isLate)
 	if d := t.deletedSince(a); d != nil {
 		a.disown(d)
 	}
@@ -122,7 +124,7 @@ func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bo
 		queue = queue || !urgent && n.fails > 0
 	} else {
 		n = t.add(a)
-		if queue && !held && t.farthest.Len() >= t.Queue {
+		if queue && !held && !isLate && t.farthest.Len() >= t.Queue {
 			t.Tally.Add(tally.QueueFull)
 			queue = false // so that no other touch is shed
 		}
@@ -137,7 +139,8 @@ func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bo
 		t.unqueue(n)
 		waits = urgent || busy == nil || !busy.late
 	}
-	n.unawaited, n.deleted = n.unawaited || !waits, n.deleted || t.deletion(a).kills(a)
+	n.valued, n.unawaited = n.valued || !urgent || t.Strict, n.unawaited || !waits && a.alive()
+	n.deleted = n.deleted || t.deletion(a).kills(a)
 	if n.state == waiting && busy == nil {
 		n.ctx = context.WithoutCancel(ctx)
 		t.start(n)
@@ -340,7 +343,7 @@ func (t *Touches) landed(n *touch, o Outcome) {
 
 // end ends n, whatever its state.
 func (t *Touches) end(n *touch, o Outcome) {
-	if o.lost() && (n.unawaited || o.Err == ErrReplaced && !n.Exact) && !n.deleted && !n.Was.Alive(t.now()) {
+	if o.lost() && (n.unawaited || n.valued && !n.Exact && o.Err == ErrReplaced) && !n.deleted && !n.Was.Alive(t.now()) {
 		o.result = Shed // it died by the expiry that was read, and readers have its value
 	}
 	switch {
@@ -358,7 +361,7 @@ func (t *Touches) end(n *touch, o Outcome) {
 		t.count(n.ctx, &n.Access, o, n.began)
 	}
 	broke := o.Broke()
-	if broke && !o.again {
+	if broke && !o.again && !n.deleted {
 		t.broke(&n.Access)
 	}
 	close(n.done) // the caller finds it counted

@@ -97,6 +97,7 @@ type Touches struct {
 	ready     turns              // the queued touches, the one nearest to death first
 	resting   turns              // the resting ones, the one that wakes next first
 	rested    turns              // those whose rest has ended, the one nearest to death first
+	passed    turns              // those whose record has died, which go after all others, the one that died last first
 	farthest  turns              // all these, the one farthest from death first
 	recent    list.List          // the queued touches, the one with the last access first
 	skipped   time.Duration      // by how much restClock was moved ahead, to end all rests
@@ -229,11 +230,11 @@ func (t *Touches) TouchOrQueue(ctx context.Context, a *Access, late time.Time, u
 	case <-t.stop.Done():
 		why = errGivenUp
 	}
-	return t.goOn(n, urgent, why)
+	return t.goOn(n, a, urgent, why)
 }
 
-// goOn returns the outcome for a caller that waits for n no longer, because of why, unless n has just ended.
-func (t *Touches) goOn(n *touch, urgent bool, why error) Outcome {
+// goOn returns the outcome for the caller of a that waits for n no longer, because of why, unless n has just ended.
+func (t *Touches) goOn(n *touch, a *Access, urgent bool, why error) Outcome {
 	t.lock()
 	defer t.unlock()
 	switch {
@@ -242,7 +243,7 @@ func (t *Touches) goOn(n *touch, urgent bool, why error) Outcome {
 	case urgent:
 		n.urgent--
 	default:
-		n.unawaited = true
+		n.unawaited = n.unawaited || a.alive()
 	}
 	return Outcome{Err: why}
 }
@@ -260,6 +261,13 @@ func (t *Touches) ReadTouch(ctx context.Context, key string, f func(context.Cont
 	n.ctx, n.readTouch = context.WithoutCancel(ctx), f
 	t.start(n)
 	return n.done
+}
+
+// UntilClosed returns a context that also ends once Close has given up waiting for calls.
+func (t *Touches) UntilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	context.AfterFunc(t.stop, cancel)
+	return ctx, cancel
 }
 
 // Closed returns ErrClosed once Close has given up waiting for calls.

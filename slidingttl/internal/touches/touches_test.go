@@ -80,14 +80,6 @@ func (f *fixture) touch(t *testing.T, key string, m driver.Meta) (o Outcome, wai
 
 var errDown = errors.New("store is down")
 
-// A touch of the dead that others were let go before comes after all others, also those of records
-// that never expire.
-func TestPassedComesLast(t *testing.T) {
-	if never, passed := new(touch), (&touch{passed: true}); never.turn() >= passed.turn() {
-		t.Errorf("its turn is %d, and that of a record without expiry %d", passed.turn(), never.turn())
-	}
-}
-
 // A read whose key's touch rests after a failure neither waits nor sends it.
 func TestRestingTouchIsNotSentByReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -58,7 +58,8 @@ func (t *Touches) write(ctx context.Context, most time.Duration, a *Access, read
 		}
 		before := a.Before
 		another := m.Version != a.Was.Version || a.Was.Version == 0 && m != a.Was
-		if a.Was.CreatedAt == 0 && another && (m.CreatedAt == 0 || a.Exact) { // or perhaps
+		later := a.Was.ExpiresAt != 0 && m.CreatedAt >= a.Was.ExpiresAt                // and not adopted
+		if a.Was.CreatedAt == 0 && another && (m.CreatedAt == 0 || a.Exact || later) { // or perhaps
 			err = ErrReplaced
 			break
 		}
