@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -148,5 +149,25 @@ func TestCloseEndsBatches(t *testing.T) {
 				t.Errorf("%d reads began after Close", n)
 			}
 		})
+	}
+}
+
+// A batch that has ended leaves nothing behind.
+func TestBatchesLeaveNothing(t *testing.T) {
+	d, _ := newRemote[int](time.Millisecond)
+	s := open(t, d, session, nil)
+	held := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapObjects
+	}
+	before := held()
+	for range 10_000 {
+		_, err := s.GetMulti(t.Context(), []string{"k"})
+		must(t, err)
+	}
+	if more := held() - before; int64(more) > 1000 {
+		t.Errorf("after 10,000 batches %d objects more are held", more)
 	}
 }

@@ -266,8 +266,11 @@ func (t *Touches) ReadTouch(ctx context.Context, key string, f func(context.Cont
 // UntilClosed returns a context that also ends once Close has given up waiting for calls.
 func (t *Touches) UntilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	context.AfterFunc(t.stop, cancel)
-	return ctx, cancel
+	release := context.AfterFunc(t.stop, cancel)
+	return ctx, func() {
+		release()
+		cancel()
+	}
 }
 
 // Closed returns ErrClosed once Close has given up waiting for calls.
