@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -266,6 +267,36 @@ func TestFlushCountsWhatIsLeft(t *testing.T) {
 		must(t, s.Flush(t.Context()))
 		if st := s.Stats(); st.Touched != 1 {
 			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// While Flush waits, the touches of later reads keep to the budget.
+func TestFlushTakesNoBudgetForOthers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		var sent atomic.Int64
+		d.before = func(ctx context.Context, op, key string) error {
+			if op == "touch" && key == "hangs" {
+				return hangs(ctx)
+			}
+			if op == "touch" {
+				sent.Add(1)
+			}
+			return nil
+		}
+		s := open(t, d, session, &slidingttl.Options[int]{Budget: 100, Touches: slidingttl.Background})
+		must(t, s.Insert(t.Context(), "hangs", 1))
+		time.Sleep(time.Minute)
+		read(t, s, "hangs")
+		go func() { _ = s.Flush(context.Background()) }()
+		synctest.Wait()
+		for _, key := range plantMany(under, 1000) {
+			read(t, s, key)
+		}
+		time.Sleep(time.Second)
+		if n := sent.Load(); n > 100+2 { // and what the limiter lets through at once
+			t.Errorf("%d touches in a second", n)
 		}
 	})
 }

@@ -69,7 +69,7 @@ type Wrapped[K comparable, V, T any] struct {
 //     process or because its context ended, that touch may still give a row saved meanwhile the life of the one before.
 //   - Two Upserts at once are the repository's to order, and so are a deletion and an Upsert or Get: the next row may
 //     continue the life that the deletion ends. With CreatedAt, what either of their values tells
-//     becomes created_at.
+//     becomes created_at. A Get that has read a dead record's value just before an Upsert returns it, by the new life.
 //   - Between an Upsert that wipes the life and its expiry the record looks like another program's. With
 //     Options.Foreign other than Adopt calls for it then fail, and for good if the expiry is never written.
 //   - A touch never creates or revives a record, here too. The repository's writes may.

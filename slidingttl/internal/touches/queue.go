@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -169,8 +170,13 @@ func (t *Touches) wakeOne() {
 	}
 }
 
-// inHurry reports whether Close or Flush waits for the pending touches.
+// inHurry reports whether Close or Flush waits for pending touches.
 func (t *Touches) inHurry() bool { return t.closing || len(t.flushes) > 0 }
+
+// isAwaited reports whether Close or Flush waits for n.
+func (t *Touches) isAwaited(n *touch) bool {
+	return t.closing || slices.ContainsFunc(t.flushes, func(f *flush) bool { return n.number <= f.last })
+}
 
 // dispatch starts the touches whose turn has come. Every change that may bring a turn calls it.
 func (t *Touches) dispatch() {
@@ -226,7 +232,7 @@ func (t *Touches) dispatch() {
 			wait = t.tryWait(stuck)
 			t.limits.note(wait > 0)
 		}
-		if wait <= 0 && !t.pressure.Failing && !hurry {
+		if wait <= 0 && !t.pressure.Failing && !t.isAwaited(n) {
 			wait = t.budgetWait(n)
 		}
 		if wait > 0 {
