@@ -29,9 +29,10 @@ type Options[T any] struct {
 	// past its cap when the next life began. Nil: no hook.
 	//
 	// It runs on the driver's own goroutine, one call at a time, with no lock held. It may
-	// use the driver, but must not call Close, which waits for it. No other record is
-	// removed while it runs, so hand long work to another goroutine. A panic in it is
-	// recovered, counted, and returned by Close.
+	// use the driver, but must not call Close, which waits for the call that runs and makes
+	// none after it: not for those either whose turn had not come. The driver sweeps nothing while it
+	// runs, and what writes remove meanwhile waits for its turn in memory, beside MaxEntries,
+	// so hand long work to another goroutine. A panic in it is recovered, counted, and returned by Close.
 	OnExpiry func(key string, last driver.Entry[T], why Reason)
 
 	// Deletes calls OnExpiry, with the reason Deleted, for a live record that Delete or
