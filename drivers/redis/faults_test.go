@@ -88,6 +88,56 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
+// A call ends with its context while the server is silent, on a connection with pipelining or without, that is
+// open or has to be opened.
+func TestCallsEndWithTheirContexts(t *testing.T) {
+	server := redistest.Start(t)
+	plain := open[profile](t, server.Client(t), redis.Options{})
+	was := (&fixture{d: plain}).record(t, secret).Meta
+	all := func(d *redis.Driver[profile]) map[string]func(context.Context) error {
+		all := calls(d, was)
+		all["Get"] = func(ctx context.Context) error { _, err := d.Get(ctx, secret); return err }
+		all["GetMulti"] = func(ctx context.Context) error { _, err := d.GetMulti(ctx, []string{"a", "b"}); return err }
+		return all
+	}
+	for name := range all(plain) {
+		for i := range 8 {
+			alone, cancelled, used := i&1 != 0, i&2 != 0, i&4 != 0
+			t.Run(fmt.Sprintf("%s, DisableAutoPipelining %t, cancelled %t, used %t", name, alone, cancelled, used), func(t *testing.T) {
+				t.Parallel()
+				proxy := redistest.NewProxy(t)
+				option := proxy.Option(server.Option())
+				option.DisableAutoPipelining, option.Dialer.Timeout, option.ConnWriteTimeout = alone, time.Hour, time.Hour
+				d := open[profile](t, redistest.NewClient(t, option), redis.Options{})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // with a deadline, rueidis waits by itself
+				defer cancel()
+				ok(t, "Learn", d.Learn(ctx))
+				call := all(d)[name]
+				if used {
+					_ = call(ctx)
+				}
+				defer proxy.Hang()()
+				want := context.Canceled
+				if time.AfterFunc(50*time.Millisecond, cancel); !cancelled {
+					want = context.DeadlineExceeded
+					ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+					defer cancel()
+				}
+				ended := make(chan error, 1)
+				go func() { ended <- call(ctx) }()
+				select {
+				case err := <-ended:
+					if !errors.Is(err, want) {
+						t.Errorf("%v; want %v", err, want)
+					}
+				case <-time.After(8 * time.Second):
+					t.Error("the call goes on after its context's end")
+				}
+			})
+		}
+	}
+}
+
 // A write that the server refuses, or that could not be sent, has not landed.
 func TestRefused(t *testing.T) {
 	f := newFixture(t, redis.Options{})

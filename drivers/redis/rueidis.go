@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -28,6 +30,9 @@ const (
 
 	// silence is how long a write waits for its answer. rueidis bounds no blocking command.
 	silence = 10 * time.Second
+
+	// grace is how long after its context's end a batch waits for what a cluster's answering nodes have.
+	grace = time.Second
 )
 
 func newRueidisClient(c rueidis.Client) Client {
@@ -45,11 +50,13 @@ func (c rueidisClient) Do(ctx context.Context, cmd Command) Answer {
 	if cmd.Write {
 		return c.write(ctx, cmd)
 	}
-	a := answerOf(c.Client.Do(ctx, c.build(cmd)))
-	if a.Err != nil && ctx.Err() == nil && !unknownScript(a) {
-		a = answerOf(c.Client.Do(ctx, c.repeated(cmd)))
-	}
-	return a
+	return within(ctx, 0, func() Answer {
+		a := answerOf(c.Client.Do(ctx, c.build(cmd)))
+		if a.Err != nil && ctx.Err() == nil && !unknownScript(a) {
+			a = answerOf(c.Client.Do(ctx, c.repeated(cmd)))
+		}
+		return a
+	})
 }
 
 func (c rueidisClient) DoMulti(ctx context.Context, cs []Command) []Answer {
@@ -57,11 +64,51 @@ func (c rueidisClient) DoMulti(ctx context.Context, cs []Command) []Answer {
 	for i, cmd := range cs {
 		cmds[i] = c.repeated(cmd)
 	}
-	answers := make([]Answer, len(cs))
-	for i, res := range c.Client.DoMulti(ctx, cmds...) {
-		answers[i] = answerOf(res)
+	wait := time.Duration(0)
+	if c.Mode() == rueidis.ClientModeCluster {
+		wait = grace
 	}
-	return answers
+	all := within(ctx, wait, func() Answer {
+		answers := make([]Answer, len(cs))
+		for i, res := range c.Client.DoMulti(ctx, cmds...) {
+			answers[i] = answerOf(res)
+		}
+		return Answer{Array: answers}
+	})
+	if all.Err != nil {
+		return slices.Repeat([]Answer{all}, len(cs))
+	}
+	if len(cs) > 1 && errors.Is(all.Array[0].Err, rueidis.ErrNoSlot) { // the answer to all, if one slot has no node
+		var each sync.WaitGroup
+		for i, cmd := range cs {
+			if !cmd.NoKey {
+				each.Go(func() { all.Array[i] = c.Do(ctx, cmd) })
+			}
+		}
+		each.Wait()
+	}
+	return all.Array
+}
+
+// within returns f's answer, or Failed once ctx has ended and wait has passed. rueidis does not notice a
+// cancellation while it opens a connection, nor always while it waits for an answer.
+func within(ctx context.Context, wait time.Duration, f func() Answer) Answer {
+	if ctx.Done() == nil {
+		return f()
+	}
+	answer := make(chan Answer, 1)
+	go func() { answer <- f() }()
+	select {
+	case a := <-answer:
+		return a
+	case <-ctx.Done():
+	}
+	select {
+	case a := <-answer:
+		return a
+	case <-time.After(wait):
+		return Answer{Err: ctx.Err()}
+	}
 }
 
 func (c rueidisClient) Nodes(context.Context) (map[string]Client, error) {
@@ -84,7 +131,7 @@ func (c rueidisClient) build(cmd Command) rueidis.Completed {
 		a = a.Keys(cmd.Key).Args(cmd.Args...)
 	}
 	if cmd.Write {
-		return a.Blocking()
+		return a.Blocking().ToPipe() // of that pool with DisableAutoPipelining too: its other pool heeds deadlines alone
 	}
 	return a.Build()
 }
@@ -103,24 +150,23 @@ func (c rueidisClient) write(ctx context.Context, cmd Command) Answer {
 	under := c.shares[built.Slot()%slots*ranges/slots]
 	select {
 	case under <- struct{}{}:
-		defer func() { <-under }()
 	case <-ctx.Done():
 		return Answer{Kind: Unsent, Err: ctx.Err()}
 	}
-	if by, ok := ctx.Deadline(); !ok || time.Until(by) > silence {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, silence, errSilence)
-		defer cancel()
-	}
-	a := answerOf(c.Client.Do(undated{ctx}, built))
-	if a.Kind == Failed && context.Cause(ctx) == errSilence {
+	until, cancel := context.WithTimeoutCause(ctx, silence, errSilence)
+	defer cancel()
+	a := within(until, 0, func() Answer {
+		defer func() { <-under }()
+		return answerOf(c.Client.Do(undated{until}, built))
+	})
+	if a.Kind == Failed && context.Cause(until) == errSilence {
 		a.Err = errSilence
 	}
 	return a
 }
 
-// undated is a context without a deadline, which ends all the same: while rueidis waits for a
-// deadline on a connection of its own, it does not notice that the context was cancelled.
+// undated is a context without a deadline, which ends all the same. For one with a deadline, rueidis does not
+// read on a connection of the pool but while it waits, and finds out too late that an idle one has been closed.
 type undated struct{ context.Context }
 
 func (undated) Deadline() (by time.Time, ok bool) { return by, false }
