@@ -15,7 +15,7 @@ const (
 	batchSize = 500
 
 	// together is how many pipelines of a batch are sent at a time, so that other reads do not wait behind
-	// all of them. If none is answered for stall, a node may be silent: then the others are sent too.
+	// all of them. If none is answered for stall, a node may be silent: those under way count no more then.
 	together = 4
 	stall    = 200 * time.Millisecond
 )
@@ -76,22 +76,19 @@ func (d *Driver[T]) pipelines(ctx context.Context, c Command, keys []string) []A
 	}
 	answers := make([]Answer, len(cs))
 	var all sync.WaitGroup
-	places, stalled := make(chan struct{}, together), false
+	places := make(chan struct{}, together)
 	for at := 0; at < len(cs); at += batchSize {
 		end := min(at+batchSize, len(cs))
-		if !stalled {
-			select {
-			case places <- struct{}{}:
-			case <-time.After(stall):
-				stalled = true
-			}
+		select {
+		case places <- struct{}{}:
+		case <-time.After(stall):
+			places = make(chan struct{}, together)
+			places <- struct{}{}
 		}
+		taken := places
 		all.Go(func() {
 			copy(answers[at:end], d.client.DoMulti(ctx, cs[at:end]))
-			select {
-			case <-places:
-			default: // sent after the stall
-			}
+			<-taken
 		})
 	}
 	all.Wait()
