@@ -36,12 +36,13 @@ type forgetter interface {
 	ForgetAll()        // any held record may be stale
 }
 
-// Track returns o with tracking of all that the client reads. o must not have DisableCache set. If
+// Track returns o with tracking of all that the client reads. o must not have DisableCache set.
+// DisableAutoPipelining is taken out: connections without pipelining pass no messages on. If
 // o has OnInvalidations, that is called first. The client's own caching (DoCache) does not work in
 // this mode.
 func (i *Invalidations) Track(o rueidis.ClientOption) rueidis.ClientOption {
 	own := o.OnInvalidations
-	o.ClientTrackingOptions = []string{"OPTOUT"}
+	o.ClientTrackingOptions, o.DisableAutoPipelining = []string{"OPTOUT"}, false
 	o.OnInvalidations = func(keys []rueidis.RedisMessage) {
 		if own != nil {
 			own(keys)

@@ -39,6 +39,7 @@ func TestInvalidations(t *testing.T) {
 	asked := make(chan bool, 100)
 	option := proxy.Option(server.Option())
 	option.PipelineMultiplex = -1 // one connection
+	option.DisableAutoPipelining = true
 	option.OnInvalidations = func([]rueidis.RedisMessage) { asked <- true }
 	client := redistest.NewClient(t, pushed.Track(option))
 	here := open[profile](t, client, redis.Options{Prefix: "here:"})
