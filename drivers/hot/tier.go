@@ -177,13 +177,13 @@ func (t *tier[T]) wroteLocked(key string, e driver.Entry[T], since mark) {
 	}
 }
 
-// touched sets the held record's meta to is, after a touch of was that began at since. If another
-// record or none is held, the key is forgotten.
+// touched sets the held record's meta to is, after a touch of was that began at since. The value is
+// as old as before. If another record or none is held, the key is forgotten.
 func (t *tier[T]) touched(key string, was, is driver.Meta, since mark) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if held, ok := t.held.GetEntryQuietly(key); ok && !held.Value.absent && held.Value.Meta == was {
-		t.wroteLocked(key, driver.Entry[T]{Value: held.Value.Value, Meta: is}, since)
+		t.wroteLocked(key, driver.Entry[T]{Value: held.Value.Value, Meta: is}, mark{since.clock, held.Value.at})
 		return
 	}
 	t.forgetLocked(key)
