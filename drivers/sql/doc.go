@@ -49,7 +49,8 @@
 // serialization failure, a deadlock) did nothing and is tried again.
 //
 // The version shows that a value was overwritten. Other programs that write values should
-// set it to another value, or to NULL.
+// set it to another value, such as a random one. NULL shows only over a row that has a version:
+// one that another program inserted has none before the driver writes its value.
 //
 // # Errors
 //
