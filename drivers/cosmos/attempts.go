@@ -1,7 +1,6 @@
 package cosmos
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -9,7 +8,6 @@ import (
 	"net/http/httptrace"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
@@ -21,25 +19,55 @@ type attempts struct {
 	kit.Attempts
 	traced    atomic.Bool // the transport tells of its connections
 	connected atomic.Bool // a request has a connection and no parsed answer
+	lost      atomic.Bool // azcosmos has asked for the context's error when a request had no answer
 }
+
+// unrepeated is the context of one write. After a failed request azcosmos 1.5.0 asks for the context's error. If it
+// takes the request for one that was not sent, as after any ETIMEDOUT, it then waits for Done or a second, and sends
+// the write again: Done ends that if the write was sent.
+type unrepeated struct {
+	context.Context
+	a   *attempts
+	end context.CancelFunc
+}
+
+// Err implements context.Context.
+func (c unrepeated) Err() error {
+	c.a.lost.Store(c.a.Unsure())
+	return c.Context.Err()
+}
+
+// Done implements context.Context.
+func (c unrepeated) Done() <-chan struct{} {
+	if c.a.lost.Load() {
+		c.end()
+	}
+	return c.Context.Done()
+}
+
+// errLost is the error of a write that unrepeated has ended.
+var errLost = errors.New("the connection failed after the request was sent")
+
+// notExecuted are the statuses of a write that is to be sent again.
+var notExecuted = []int{http.StatusTooManyRequests, http.StatusGone, statusRetryWith}
 
 // follow attaches a to a call, and lets azcore resend only what was not executed: azcore's own rule
 // also resends after unknown errors, which are all errors of HTTP/2.
-func (a *attempts) follow(ctx context.Context, retry policy.RetryOptions) context.Context {
-	retry.RetryDelay = cmp.Or(retry.RetryDelay, 50*time.Millisecond)
+func (a *attempts) follow(ctx context.Context, retry policy.RetryOptions) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancel(ctx)
 	retry.ShouldRetry = func(answer *http.Response, err error) bool {
-		again := err == nil && slices.Contains([]int{http.StatusTooManyRequests, http.StatusGone, statusRetryWith}, answer.StatusCode)
+		again := err == nil && slices.Contains(notExecuted, answer.StatusCode)
 		if again {
 			a.connected.Store(false)
 		}
 		return again
 	}
-	return policy.WithRetryOptions(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+	return policy.WithRetryOptions(httptrace.WithClientTrace(unrepeated{ctx, a, end}, &httptrace.ClientTrace{
 		GetConn:              func(string) { a.traced.Store(true) },
 		GotConn:              func(httptrace.GotConnInfo) { a.connected.Store(true) },
 		WroteHeaders:         a.Sent,
 		GotFirstResponseByte: a.Answered,
-	}), retry)
+	}), retry), end
 }
 
 // failed maps the last request's error to the driver contract's errors. A 5xx or 408 comes from the
@@ -51,6 +79,9 @@ func (a *attempts) failed(ctx context.Context, err error) error {
 	untold := !a.traced.Load() && !(errors.As(err, &network) && network.Op == "dial")
 	if s := status(err); s >= 500 || s == http.StatusRequestTimeout || s == 0 && (a.connected.Load() || untold) {
 		a.Sent()
+	}
+	if ctx.Err() == nil && errors.Is(err, context.Canceled) {
+		return a.Failed(ctx, errLost)
 	}
 	return a.Failed(ctx, failed(ctx, err))
 }

@@ -37,7 +37,9 @@ type conditional struct {
 // carryOut executes w, and returns the item's new _etag.
 func (d *Driver[T]) carryOut(ctx context.Context, w *conditional, now driver.Instant) (string, error) {
 	ctx = d.withKey(ctx, w.k)
-	sending, of := w.follow(ctx, d.opts.Retry), d.hashOf(w.k)
+	sending, end := w.follow(ctx, d.opts.Retry)
+	defer end()
+	of := d.hashOf(w.k)
 	for sends := 0; ; {
 		var refusal error
 		if !w.ask {

@@ -172,11 +172,14 @@ func TestRetryWith(t *testing.T) {
 func TestRetryWithPauses(t *testing.T) {
 	t.Parallel()
 	f := open[session](t, nil)
-	f.opts.Retry = policy.RetryOptions{}
+	d, err := New[session](f.container, nil) // whose pauses are the default
+	if err != nil {
+		t.Fatal(err)
+	}
 	was := f.mustInsert(t, secret, session{User: "old"}, lasting(time.Hour), base)
 	var sent []time.Time
 	f.inject(t, cosmostest.Fault{Ops: []cosmostest.Op{cosmostest.OpPatch}, Status: statusRetryWith, Count: 10, Then: func() { sent = append(sent, time.Now()) }})
-	_, err := f.Touch(t.Context(), secret, was, lasting(2*time.Hour), base)
+	_, err = d.Touch(t.Context(), secret, was, lasting(2*time.Hour), base)
 	if status(err) != statusRetryWith || errors.Is(err, driver.ErrAmbiguous) || len(sent) != 4 {
 		t.Fatalf("after %d sends: error %v, want the client's 449 after 4", len(sent), err)
 	}

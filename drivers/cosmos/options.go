@@ -122,6 +122,7 @@ func (o Options) validate() (Options, error) {
 		return invalid("MaxSkew", o.MaxSkew.String(), "must not be negative")
 	}
 	o.MaxSkew = cmp.Or(o.MaxSkew, time.Second)
+	o.Retry.RetryDelay = cmp.Or(o.Retry.RetryDelay, 50*time.Millisecond)
 	if o.Codec == nil {
 		o.Codec = kit.JSON{}
 	}

@@ -95,6 +95,13 @@ func TestSplit(t *testing.T) {
 	if e, err := f.Get(t.Context(), "k0"); err != nil || e.Meta != all["k0"] {
 		t.Errorf("while a split goes on: %+v, %v; want %+v", e.Meta, err, all["k0"])
 	}
+	for _, fault := range []cosmostest.Fault{{Status: http.StatusGone, SubStatus: 1007}, {Status: statusRetryWith}} {
+		fault.Ops = []cosmostest.Op{cosmostest.OpPatch}
+		f.inject(t, fault)
+		if e, err := f.Latest(t.Context(), "k0"); err != nil || e.Meta != all["k0"] {
+			t.Errorf("Latest, once answered %d: %+v, %v; want %+v", fault.Status, e.Meta, err, all["k0"])
+		}
+	}
 	for _, key := range keys {
 		life := lasting(3 * time.Hour)
 		version, err := f.Touch(t.Context(), key, all[key], life, base)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/tidwall/gjson"
 
@@ -55,8 +56,10 @@ func (d *Driver[T]) latest(ctx context.Context, key string) ([]byte, error) {
 func (d *Driver[T]) catchUp(ctx context.Context, k identity) error {
 	var patch azcosmos.PatchOperations
 	patch.AppendSet("/"+ttlName, -1)
+	retry := d.opts.Retry
+	retry.StatusCodes, retry.ShouldRetry = notExecuted, nil
 	sent := d.sessions.now()
-	_, err := d.client.PatchItem(ctx, d.partitionKey(k), k.id, patch, &azcosmos.ItemOptions{IfMatchEtag: &never})
+	_, err := d.client.PatchItem(policy.WithRetryOptions(ctx, retry), d.partitionKey(k), k.id, patch, &azcosmos.ItemOptions{IfMatchEtag: &never})
 	of := d.hashOf(k)
 	d.learn(&d.stats.ReadUnits, &of, sent, err)
 	switch status(err) {

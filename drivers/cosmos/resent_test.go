@@ -3,8 +3,18 @@ package cosmos
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"github.com/slidingttl/slidingttl/drivers/cosmos/cosmostest"
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -58,6 +68,72 @@ func TestNotResentOverHTTP2(t *testing.T) {
 					if e := f.mustGet(t, key); e.Value.User != "theirs" {
 						t.Errorf("another process's record is gone, there is %+v", e)
 					}
+				}
+			})
+		}
+	}
+}
+
+// azcosmos takes ETIMEDOUT for a connection that could not be made, also where it ends one that was made. Only in the
+// first case is the write sent again.
+func TestTimedOut(t *testing.T) {
+	for _, dialled := range []bool{true, false} {
+		for _, w := range allWrites(t) {
+			t.Run(fmt.Sprint(w.name, ", sent ", dialled), func(t *testing.T) {
+				t.Parallel()
+				var armed atomic.Bool
+				then := func() {}
+				f := open[session](t, nil, func(o *azcosmos.ClientOptions) {
+					client := *o.Transport.(*http.Client)
+					below := client.Transport
+					client.Transport = roundTripper(func(req *http.Request) (*http.Response, error) {
+						if req.Method == http.MethodGet || !armed.CompareAndSwap(true, false) {
+							return below.RoundTrip(req)
+						}
+						failed := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ETIMEDOUT)}
+						trace := httptrace.ContextClientTrace(req.Context())
+						trace.GetConn(req.URL.Host)
+						if dialled {
+							failed = &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ETIMEDOUT)}
+							trace.GotConn(httptrace.GotConnInfo{})
+							trace.WroteHeaders()
+							res, err := below.RoundTrip(req.WithContext(context.Background()))
+							if err != nil {
+								return nil, err
+							}
+							_ = res.Body.Close()
+							then()
+						}
+						return nil, failed
+					})
+					o.Transport = &client
+				})
+				was := f.mustInsert(t, secret, session{User: "old"}, lasting(time.Hour), base)
+				other := f.another(t)
+				then = func() {
+					for _, key := range []string{secret, secret + "new"} {
+						if err := other.Delete(context.Background(), key); err != nil {
+							t.Error(err)
+						}
+					}
+					if _, err := other.Insert(context.Background(), secret, session{User: "theirs"}, lasting(time.Hour), base); err != nil {
+						t.Error(err)
+					}
+				}
+				armed.Store(true)
+				err := w.call(t.Context(), f.Driver, was)
+				if !dialled {
+					if err != nil || !w.landed(f.Driver) {
+						t.Errorf("error %v; want it to be sent again", err)
+					}
+					return
+				}
+				wantAmbiguous(t, w.name, err)
+				if errors.Is(err, context.Canceled) || strings.Contains(err.Error(), secret) {
+					t.Errorf("error %v", err)
+				}
+				if e := f.mustGet(t, secret); e.Value.User != "theirs" || f.raw(t, secret+"new") != "" {
+					t.Errorf("it was sent again: another process's record is %+v, and a deleted one %q", e, f.raw(t, secret+"new"))
 				}
 			})
 		}
