@@ -1,9 +1,11 @@
 package cosmos
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -136,6 +138,63 @@ func TestTimedOut(t *testing.T) {
 					t.Errorf("it was sent again: another process's record is %+v, and a deleted one %q", e, f.raw(t, secret+"new"))
 				}
 			})
+		}
+	}
+}
+
+// Behind a proxy that sends each write twice, and passes the second answer on, each call recognises itself.
+func TestSentTwiceByAProxy(t *testing.T) {
+	f := open[session](t, nil, func(o *azcosmos.ClientOptions) {
+		client := *o.Transport.(*http.Client)
+		below := client.Transport
+		client.Transport = roundTripper(func(req *http.Request) (*http.Response, error) {
+			if req.Body == nil || !strings.Contains(req.URL.Path, "/docs") {
+				return below.RoundTrip(req)
+			}
+			body, err := io.ReadAll(req.Body)
+			if err != nil {
+				return nil, err
+			}
+			req.Body = io.NopCloser(bytes.NewReader(body))
+			first, err := below.RoundTrip(req)
+			if err != nil {
+				return nil, err
+			}
+			_ = first.Body.Close()
+			req = req.Clone(req.Context())
+			req.Body = io.NopCloser(bytes.NewReader(body))
+			return below.RoundTrip(req)
+		})
+		o.Transport = &client
+	})
+	s, err := slidingttl.New(f.Driver, sliding, &slidingttl.Options[session]{Now: f.account.Now, Strict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(context.Background()) }()
+	ctx := t.Context()
+	for i, step := range []struct {
+		call func() error
+		want string
+	}{
+		{func() error { return s.Insert(ctx, "k", session{User: "one"}) }, "one"},
+		{func() error { return s.Upsert(ctx, "k", session{User: "two"}) }, "two"},
+		{func() error {
+			_, err := s.Update(ctx, "k", func(session) (session, error) { return session{User: "three"}, nil })
+			return err
+		}, "three"},
+		{func() error { _, err := s.Touch(ctx, "k"); return err }, "three"},
+		{func() error { return s.Retire(ctx, "k") }, ""},
+		{func() error { return s.Insert(ctx, "k", session{User: "four"}) }, "four"},
+		{func() error { return s.Delete(ctx, "k") }, ""},
+	} {
+		f.account.Advance(time.Minute)
+		if err := step.call(); err != nil {
+			t.Errorf("step %d: %v", i, err)
+		}
+		e, err := s.Peek(ctx, "k")
+		if gone := errors.Is(err, slidingttl.ErrNotFound); gone != (step.want == "") || !gone && err != nil || e.Value.User != step.want {
+			t.Errorf("after step %d: %+v, %v; want %q", i, e, err, step.want)
 		}
 	}
 }

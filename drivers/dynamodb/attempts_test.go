@@ -402,26 +402,66 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// A proxy sends an insert twice, and passes the second answer on, which is a refusal.
+// Behind a proxy that sends each request twice, and passes the second answer on, which may be a refusal, each call
+// recognises itself.
 func TestSentTwiceByAProxy(t *testing.T) {
-	tbl := open[session](t, nil)
-	tbl.wire.between(func(_ string, req *request, send sender) (*response, error) {
-		body, err := io.ReadAll(req.Body)
-		if err != nil {
-			return nil, err
-		}
-		req.Body = io.NopCloser(bytes.NewReader(body))
-		first, err := send()
-		if err != nil {
-			return first, err
-		}
-		_ = first.Body.Close()
-		req.Body = io.NopCloser(bytes.NewReader(body))
-		return send()
-	})
-	m := tbl.mustInsert(t, "k", session{User: "one"}, lasting(time.Hour), base)
-	tbl.wire.reset()
-	if e := tbl.mustGet(t, "k"); e.Meta != m {
-		t.Errorf("the record is %+v, want %+v", e.Meta, m)
+	for name, o := range map[string]*Options{
+		"plain":                   nil,
+		"a life table":            apartly(),
+		"a life table, retained":  {LifeTable: "of its own", Hold: 24 * time.Hour, Retain: time.Hour},
+		"a life table, held late": {LifeTable: "of its own", Hold: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tbl, clock := open[session](t, o), handsAt(base)
+			tbl.wire.between(func(_ string, req *request, send sender) (*response, error) {
+				body, err := io.ReadAll(req.Body)
+				if err != nil {
+					return nil, err
+				}
+				req.Body = io.NopCloser(bytes.NewReader(body))
+				first, err := send()
+				if err != nil {
+					return first, err
+				}
+				_ = first.Body.Close()
+				req.Body = io.NopCloser(bytes.NewReader(body))
+				return send()
+			})
+			s := openStore(t, tbl.Driver, policy, slidingttl.Options[session]{Now: clock.Now, Strict: true})
+			ctx := t.Context()
+			update := func() error {
+				_, err := s.Update(ctx, "k", func(session) (session, error) { return session{User: "updated"}, nil })
+				return err
+			}
+			for i, step := range []struct {
+				after time.Duration
+				call  func() error
+				want  string
+			}{
+				{0, func() error { return s.Insert(ctx, "k", session{User: "one"}) }, "one"},
+				{0, func() error { return s.Upsert(ctx, "k", session{User: "two"}) }, "two"},
+				{5 * time.Minute, func() error { return s.Upsert(ctx, "k", session{User: "three"}) }, "three"},
+				{5 * time.Minute, update, "updated"},
+				{0, update, "updated"},
+				{10 * time.Minute, func() error { _, err := s.Get(ctx, "k"); return err }, "updated"},
+				{25 * time.Minute, func() error { _, err := s.Get(ctx, "k"); return err }, "updated"},
+				{time.Minute, func() error { _, err := s.Touch(ctx, "k"); return err }, "updated"},
+				{0, func() error { return s.Retire(ctx, "k") }, ""},
+				{0, func() error { return s.Insert(ctx, "k", session{User: "five"}) }, "five"},
+				{5 * time.Minute, func() error { _, err := s.Get(ctx, "k"); return err }, "five"},
+				{0, func() error { return s.Delete(ctx, "k") }, ""},
+				{0, func() error { return s.Upsert(ctx, "k", session{User: "six"}) }, "six"},
+				{5 * time.Minute, func() error { return s.Upsert(ctx, "k", session{User: "seven"}) }, "seven"},
+			} {
+				clock.forward(step.after)
+				if err := step.call(); err != nil {
+					t.Errorf("step %d: %v", i, err)
+				}
+				e, err := s.Peek(ctx, "k")
+				if gone := errors.Is(err, slidingttl.ErrNotFound); gone != (step.want == "") || !gone && err != nil || e.Value.User != step.want {
+					t.Errorf("after step %d: %+v, %v; want %q", i, e, err, step.want)
+				}
+			}
+		})
 	}
 }

@@ -90,7 +90,8 @@ func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driv
 	for range maxSends {
 		// Beside a doubt, also one that has run out, only the value's item tells whether the record is there.
 		named := l.doubt == 0 && l.generation != 0 && l.generation == generationOf(was.Version) && l.CreatedAt == was.CreatedAt && l.version == plain(versionOf(was.Version))
-		landed := f.Unsure() && l.CreatedAt == was.CreatedAt && l.ExpiresAt == at && l.version == plain(versionOf(version)) && !l.ended
+		// A proxy may send it twice: the version of an overwrite is its own, and a life that is to end has ended.
+		landed := (f.Unsure() || next != 0 || !life.Alive(now)) && l.CreatedAt == was.CreatedAt && l.ExpiresAt == at && l.version == plain(versionOf(version)) && !l.ended
 		switch {
 		case landed && l.doubt == 0:
 			return nil // it landed, or another touch did the same
@@ -294,7 +295,7 @@ func (d *core) doubt(ctx context.Context, f *attempts, k primaryKey, was driver.
 		if _, refused := refused(err); err != nil && !refused {
 			return m, f.Failed(ctx, failed(err))
 		}
-		if f.Unsure() && l.doubt == m.id {
+		if l.doubt == m.id { // it landed
 			m.atValue, m.over = l.generation == 0 || m.atValue, l
 			return m, nil
 		}
@@ -375,7 +376,7 @@ func (d *core) doubtAny(ctx context.Context, f *attempts, k primaryKey) error {
 			return f.Failed(ctx, failed(err))
 		}
 		l, odd := d.readLife(found)
-		if err == nil && (odd == nil || remove != nil) {
+		if (err == nil || l.doubt == id) && (odd == nil || remove != nil) {
 			return nil
 		}
 		if c = l.exactly(&d.opts); err == nil { // the doubt is set, over what cannot be read
@@ -544,7 +545,7 @@ func (d *core) touchValue(ctx context.Context, f *attempts, k primaryKey, was dr
 		switch {
 		case found.odd != nil:
 			return kit.Unreadable
-		case apart && found.Version == version, f.Unsure() && found.Meta == driver.Meta{Life: life, Version: version}:
+		case apart && found.Version == version, (f.Unsure() || !life.Alive(now)) && found.Meta == driver.Meta{Life: life, Version: version}:
 			return kit.Landed
 		}
 		return found.still(was, now)
