@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -82,15 +83,23 @@ func (d *core) checkRights(ctx context.Context, table string) error {
 	if _, err := d.itemOf(ctx, table, k); err != nil {
 		return fmt.Errorf("table %s: GetItem: %w", table, err)
 	}
+	// A role may be kept from attributes and from the answers that writes ask for.
 	never, key := condition{text: "attribute_exists(#k) AND attribute_not_exists(#k)"}, d.attributes(k)
-	names := d.used(never.text)
+	names, returns, update := d.used(never.text), types.ReturnValueNone, "REMOVE #e, #c, #v, #x"
+	if table == d.opts.LifeTable {
+		returns, update = types.ReturnValueAllOld, update+", #d, #b"
+	}
 	writes := map[string]func() error{"UpdateItem": func() error {
-		_, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &table, Key: key, ConditionExpression: &never.text, ExpressionAttributeNames: names})
+		_, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &table, Key: key, UpdateExpression: &update, ConditionExpression: &never.text,
+			ExpressionAttributeNames: d.used(update + never.text), ReturnValues: returns, ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld})
 		return err
 	}}
 	if table == d.table {
 		writes["PutItem"] = func() error {
-			_, err := d.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: key, ConditionExpression: &never.text, ExpressionAttributeNames: names})
+			item := d.written(table)
+			maps.Copy(item, key)
+			_, err := d.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: item, ConditionExpression: &never.text,
+				ExpressionAttributeNames: names, ReturnValues: types.ReturnValueAllOld, ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld})
 			return err
 		}
 		writes["DeleteItem"] = func() error {
@@ -147,14 +156,7 @@ func (d *core) checkTable(name string, table *types.TableDescription) error {
 	if got, want := keySchema(table.KeySchema, table.AttributeDefinitions), keySchema(d.schema()); got != want {
 		errs = append(errs, invalidTable(name, "key", got, "must be "+want+", or Options.PartitionKey and SortKey must be the table's"))
 	}
-	o := &d.opts
-	created := o.CreatedAtFormat
-	if name == o.LifeTable { // which has it as text
-		created = RFC3339
-	}
-	for attribute, av := range map[string]types.AttributeValue{
-		o.Expiry: seconds(latest), o.CreatedAt: created.written(latest), o.Version: versionOf(maxVersion), o.RetainedExpiry: retained(0, 0),
-	} {
+	for attribute, av := range d.written(name) {
 		kind := strings.TrimPrefix(fmt.Sprintf("%T", av), "*types.AttributeValueMember")
 		for _, a := range table.AttributeDefinitions { // of keys, the indexes' included
 			if *a.AttributeName == attribute && string(a.AttributeType) != kind {
@@ -163,6 +165,16 @@ func (d *core) checkTable(name string, table *types.TableDescription) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// written returns what the driver writes to an item of a table beside its key and its value.
+func (d *core) written(table string) map[string]types.AttributeValue {
+	o := &d.opts
+	item := map[string]types.AttributeValue{o.Expiry: seconds(latest), o.CreatedAt: o.CreatedAtFormat.written(latest), o.Version: versionOf(maxVersion), o.RetainedExpiry: retained(latest, latest)}
+	if table == o.LifeTable { // which has created_at as text
+		item[o.CreatedAt], item[doubtName], item[formerName] = RFC3339.written(latest), number("1"), &types.AttributeValueMemberL{}
+	}
+	return item
 }
 
 // checkIndex requires of Options.ScanIndex that it projects what Scan reads. What a local index lacks
