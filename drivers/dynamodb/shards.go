@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"sync/atomic"
 	"time"
@@ -27,14 +28,14 @@ func (s *Stream) discover(ctx context.Context) error {
 		out, err := s.client.DescribeStream(ctx, &dynamodbstreams.DescribeStreamInput{StreamArn: &s.place.Stream, ExclusiveStartShardId: from})
 		var none *streams.ResourceNotFoundException
 		if errors.As(err, &none) {
-			return &driver.InvalidError{Field: "stream", Value: s.place.Stream, Rule: "must be there", Err: err}
+			return &permanent{&driver.InvalidError{Field: "stream", Value: s.place.Stream, Rule: "must be there", Err: err}}
 		}
 		if err != nil {
 			return err
 		}
 		d := out.StreamDescription
 		if v := d.StreamViewType; v != streams.StreamViewTypeNewAndOldImages && v != streams.StreamViewTypeOldImage {
-			return &driver.InvalidError{Field: "stream", Value: "with the view " + string(v), Rule: "must have the view NEW_AND_OLD_IMAGES, or OLD_IMAGE"}
+			return &permanent{&driver.InvalidError{Field: "stream", Value: "with the view " + string(v), Rule: "must have the view NEW_AND_OLD_IMAGES, or OLD_IMAGE"}}
 		}
 		s.closed = d.StreamStatus == streams.StreamStatusDisabled
 		for _, shard := range d.Shards {
@@ -77,7 +78,8 @@ func (s *Stream) turn() []string {
 		ids = append(ids, id)
 	}
 	sort.Strings(ids) // shard ids begin with their time
-	return ids
+	first := sort.SearchStrings(ids, s.first)
+	return slices.Concat(ids[first:], ids[:first])
 }
 
 // waiting reports whether a child of the shard is to be read after it.
@@ -103,6 +105,7 @@ type iteration struct {
 type reading struct {
 	shard string
 	at    position // after it
+	began bool     // else the round had enough before
 	iteration
 	dead    []driver.Dead
 	records int
@@ -119,6 +122,7 @@ func (h *held) full(o *StreamOptions, bytes int64) bool {
 // read reads pages of a shard until there is nothing new, or the round has enough.
 func (s *Stream) read(ctx context.Context, r *reading, held *held) error {
 	for !held.full(&s.opts, s.bytes) {
+		r.began = true
 		if r.iterator == "" {
 			if done, err := s.iterator(ctx, r); err != nil || done {
 				return err

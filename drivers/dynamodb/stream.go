@@ -135,6 +135,7 @@ type Stream struct {
 	listed  time.Time                // when found was listed
 	iterate map[string]iteration     // by shard
 	closed  bool                     // the stream is disabled: no new shards
+	first   string                   // the shard, or the one after it, with which the next round begins
 	bytes   int64                    // limit on a round's values
 
 	counts  struct{ records, dead, gaps, failed, latest atomic.Uint64 }
@@ -160,11 +161,15 @@ func (d *Driver[T]) Stream(client StreamsClient, opts StreamOptions) (*Stream, e
 // streamARN returns the ARN of the table's latest stream.
 func (d *core) streamARN(ctx context.Context) (string, error) {
 	out, err := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table})
+	var none *types.ResourceNotFoundException
+	if errors.As(err, &none) {
+		return "", &permanent{failed(err)}
+	}
 	if err != nil {
 		return "", failed(err)
 	}
 	if out.Table.LatestStreamArn == nil {
-		return "", &driver.InvalidError{Field: "table " + d.table, Value: "without a stream", Rule: "must have one, with the view NEW_AND_OLD_IMAGES"}
+		return "", &permanent{&driver.InvalidError{Field: "table " + d.table, Value: "without a stream", Rule: "must have one, with the view NEW_AND_OLD_IMAGES"}}
 	}
 	return *out.Table.LatestStreamArn, nil
 }
@@ -199,12 +204,12 @@ func (s *Stream) Through() (at time.Time) {
 func (s *Stream) Run(ctx context.Context) error {
 	for {
 		news, err := s.round(ctx)
-		var fatal *driver.InvalidError
+		var fatal *permanent
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.As(err, &fatal):
-			return err
+			return fatal.error
 		case err != nil:
 			s.counts.failed.Add(1)
 			s.report(err)
@@ -216,6 +221,9 @@ func (s *Stream) Run(ctx context.Context) error {
 		_ = driver.Sleep(ctx, s.opts.Every) // the next round reports ctx's error
 	}
 }
+
+// permanent is an error that a retry cannot help.
+type permanent struct{ error }
 
 func (s *Stream) report(err error) {
 	if s.opts.OnError != nil {
@@ -281,8 +289,11 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 			return false, errors.Join(failed, err)
 		}
 	}
-	s.place = next
+	s.place, s.first = next, ""
 	for _, r := range reads {
+		if !r.began && s.first == "" {
+			s.first = r.shard
+		}
 		s.iterate[r.shard] = r.iteration
 		if r.at.Done {
 			delete(s.iterate, r.shard)
@@ -330,7 +341,7 @@ func (s *Stream) open(ctx context.Context) error {
 	p := &place{}
 	if content != nil {
 		if err := json.Unmarshal(content, p); err != nil {
-			return &driver.InvalidError{Field: "StreamOptions.Load", Value: strconv.Itoa(len(content)) + " bytes", Rule: "must return what was saved", Err: err}
+			return &permanent{&driver.InvalidError{Field: "StreamOptions.Load", Value: strconv.Itoa(len(content)) + " bytes", Rule: "must return what was saved", Err: err}}
 		}
 	}
 	arn := s.opts.ARN

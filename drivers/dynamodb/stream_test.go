@@ -671,7 +671,7 @@ func TestStreamFails(t *testing.T) {
 			return nil
 		}
 		var g graves
-		full := errors.New("full")
+		full := &driver.InvalidError{Field: "item", Value: "too large", Rule: "must be small"} // an error like any other
 		burials := 0
 		g.fails = func() error {
 			if burials++; burials%2 == 1 {
@@ -781,4 +781,55 @@ func TestStreamOptions(t *testing.T) {
 	g.place = []byte("not a place")
 	r := &river{}
 	wantInvalid(t, "a place of others", r.flowing(t, g.options()).Run(t.Context()), "StreamOptions.Load")
+
+	server := dynamodbtest.Start(t)
+	d, err = New[session](server.Client(), server.Table(t)+"-none", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.place = nil
+	s, err := d.Stream(server.Streams(), g.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var none *types.ResourceNotFoundException
+	if err := s.Run(ctx); !errors.Is(err, driver.ErrRefused) || !errors.As(err, &none) {
+		t.Errorf("Run of a table that does not exist: %v", err)
+	}
+}
+
+// Each shard gets its turn, while those before it have new records for each round.
+func TestStreamTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &river{}
+		for i := range 10 {
+			r.shards = append(r.shards, &reach{id: fmt.Sprint("s", i), keys: numberedKeys(fmt.Sprint("s", i), 30)})
+		}
+		var g graves
+		o := g.options()
+		o.Batch = 20
+		ctx, cancel := context.WithCancel(t.Context())
+		rounds, last := 0, 0
+		o.Bury = func(_ context.Context, dead []driver.Dead) error {
+			for _, d := range dead {
+				if d.Key[1] >= '8' { // the shard, of which the first eight are read at once
+					last++
+				}
+			}
+			r.mu.Lock()
+			for _, s := range r.shards[:8] {
+				s.keys = append(s.keys, numberedKeys(s.id, 30)...)
+			}
+			r.mu.Unlock()
+			if rounds++; last == 60 || rounds == 100 {
+				cancel()
+			}
+			return nil
+		}
+		if err := r.flowing(t, o).Run(ctx); !errors.Is(err, context.Canceled) || last != 60 {
+			t.Errorf("after %d rounds %d of the last two shards' 60 records are read: %v", rounds, last, err)
+		}
+	})
 }
