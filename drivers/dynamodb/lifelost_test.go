@@ -221,8 +221,13 @@ func TestLifeTableEnded(t *testing.T) {
 			t.Errorf("%s: it died %v after its expiry", by, at.Sub(now))
 		}
 	}
+	tbl.clock = now.Add(o.MaxSkew - time.Millisecond).Time
 	_, err = tbl.Latest(t.Context(), "k")
-	wantNotFound(t, "Latest of an ended life", err)
+	wantNotFound(t, "Latest of an ended life, which a clock that is behind would take for alive", err)
+	tbl.clock = now.Add(o.MaxSkew).Time
+	if e, err := tbl.Latest(t.Context(), "k"); err != nil || e.ExpiresAt != now {
+		t.Errorf("Latest, as of History, of an ended life: %+v, %v", e, err)
+	}
 	if err := tbl.Remove(t.Context(), "k", met.Meta, now-1); err != nil || tbl.raw(t, "k") != nil {
 		t.Errorf("Remove, as a reap does: %v; the item is %v", err, tbl.raw(t, "k"))
 	}

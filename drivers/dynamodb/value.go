@@ -200,7 +200,7 @@ func (d *Driver[T]) entry(item map[string]types.AttributeValue, s stored) (drive
 	if s.odd != nil {
 		return driver.Entry[T]{}, s.odd
 	}
-	if s.ended() {
+	if s.ended() && s.ExpiresAt.Add(d.opts.MaxSkew) > driver.Floor(d.clock()) { // a clock that is behind would take it for alive
 		return driver.Entry[T]{}, driver.ErrNotFound
 	}
 	v, err := d.decode(item)
