@@ -56,7 +56,7 @@ func (d *Driver[T]) encode(k identity, v T, version driver.Version, l driver.Lif
 	}
 	body, err := d.opts.Codec.Encode(v)
 	if err != nil {
-		return nil, kit.NotEncoded(v, d.opts.Codec, err)
+		return nil, kit.NotEncoded(v, d.opts.Codec, unquoted{err})
 	}
 	value := gjson.ParseBytes(body)
 	if !value.IsObject() || !gjson.ValidBytes(body) {

@@ -229,6 +229,8 @@ func TestKeysStayOutOfErrors(t *testing.T) {
 	f := newFixture(t, redis.Options{Prefix: "p:"})
 	f.command(t, "LPUSH", "p:"+secret, "a list")
 	f.command(t, "SET", "p:"+secret+"new", "not JSON")
+	numbers := open[int](t, f.client, redis.Options{Prefix: "p:"})
+	f.command(t, "SET", "p:number", "4111e99")
 	server := redistest.StartVirtual(t)
 	quoting := open[profile](t, server.Client(t), redis.Options{})
 	server.Fail("ERR unknown command `evalsha`, with args beginning with: `" + secret + "`")
@@ -243,8 +245,9 @@ func TestKeysStayOutOfErrors(t *testing.T) {
 		}
 	}
 	_, errs["no JSON"] = f.d.Get(t.Context(), secret+"new")
+	_, errs["number out of range"] = numbers.Get(t.Context(), "number")
 	for name, err := range errs {
-		if err != nil && strings.Contains(err.Error(), secret) {
+		if err != nil && (strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "4111")) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -56,7 +56,7 @@ func (d *Driver[T]) record(v T, m driver.Meta) (string, error) {
 	}
 	value, err := d.opts.Codec.Encode(v)
 	if err != nil {
-		return "", kit.NotEncoded(v, d.opts.Codec, err)
+		return "", kit.NotEncoded(v, d.opts.Codec, kit.Unquoted{Err: err})
 	}
 	if len(value) > maxString-headerLen {
 		return "", &driver.InvalidError{Field: "value", Value: fmt.Sprintf("%d bytes", len(value)), Rule: fmt.Sprintf("must be at most %d bytes", maxString-headerLen)}
@@ -127,7 +127,7 @@ func contentVersion(b []byte) driver.Version {
 
 func (d *Driver[T]) decode(value []byte, into *T) error {
 	if err := d.opts.Codec.Decode(value, into); err != nil {
-		return &driver.InvalidError{Field: "stored value", Value: fmt.Sprintf("%d bytes", len(value)), Rule: fmt.Sprintf("must decode as %T", into), Err: err}
+		return &driver.InvalidError{Field: "stored value", Value: fmt.Sprintf("%d bytes", len(value)), Rule: fmt.Sprintf("must decode as %T", into), Err: kit.Unquoted{Err: err}}
 	}
 	return nil
 }

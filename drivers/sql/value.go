@@ -3,7 +3,6 @@ package sql
 import (
 	sqldriver "database/sql/driver"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -31,7 +30,7 @@ func (c *codec[T]) encode(v T) ([]any, error) {
 	codec, _ := kit.JSONOf[T]()
 	text, err := codec.Encode(v)
 	if err != nil {
-		return nil, kit.NotEncoded(v, codec, unquoted{err})
+		return nil, kit.NotEncoded(v, codec, kit.Unquoted{Err: err})
 	}
 	return []any{string(text)}, nil // some databases take a []byte as binary data
 }
@@ -154,18 +153,5 @@ func (c *codec[T]) decode(s *scanned[T]) (T, error) {
 
 // misshapen is the error for a row that does not fit the driver's types.
 func misshapen(err error) error {
-	return &driver.InvalidError{Field: "row", Value: "of another shape", Rule: "must fit Options and the driver's type", Err: unquoted{err}}
+	return &driver.InvalidError{Field: "row", Value: "of another shape", Rule: "must fit Options and the driver's type", Err: kit.Unquoted{Err: err}}
 }
-
-// unquoted hides an error's text, which may quote a record.
-type unquoted struct{ err error }
-
-func (e unquoted) Error() string {
-	var field *json.UnmarshalTypeError
-	if errors.As(e.err, &field) {
-		return fmt.Sprintf("field %q does not fit Go type %s", field.Field, field.Type)
-	}
-	return fmt.Sprintf("%T", e.err)
-}
-
-func (e unquoted) Unwrap() error { return e.err }
