@@ -89,6 +89,13 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	if err := ctx.Err(); err != nil {
 		return driver.Page{}, err
 	}
+	vbuckets, err := d.vbuckets(ctx)
+	if err != nil {
+		return driver.Page{}, err
+	}
+	if at.To > vbuckets {
+		return driver.Page{}, driver.BadCursor(from)
+	}
 	var keys []string
 	for at.VBucket < at.To && len(keys) < limit {
 		more, complete, err := d.keys(ctx, at, limit-len(keys))

@@ -118,6 +118,21 @@ func TestScanBesideALostNode(t *testing.T) {
 	}
 }
 
+// A cursor beyond the bucket's vbuckets is refused: another bucket has them.
+func TestScanBeyondTheBucket(t *testing.T) {
+	f := open(t)
+	d := newDriver[profile](t, f, nil)
+	all, err := d.Segments(t.Context(), 1<<16)
+	ok(t, "Segments", err)
+	n := len(all)
+	for _, from := range []int{0, n - 1, n, 1 << 16} {
+		p, err := d.Scan(t.Context(), driver.EncodeCursor(map[string]int{"v": from, "to": max(n, from) + 1}), 10)
+		if !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("from vbucket %d of %d: %+v, %v; want a refusal", from, n, p, err)
+		}
+	}
+}
+
 // scanned inserts the records k0 to k4, and returns where to scan for them.
 func scanned(t *testing.T, d *couchbase.Driver[profile]) driver.Cursor {
 	t.Helper()
