@@ -91,7 +91,7 @@ func (d *Driver[T]) readWhole(ctx context.Context, key string) (r peeked, body [
 // meta looks up the record's Meta without its value, for a write, which may replace any body.
 func (d *Driver[T]) meta(ctx context.Context, key string) (driver.Meta, error) {
 	r, err := d.readPeeked(ctx, key)
-	if errors.Is(err, errNotObject) || errors.Is(err, errTooDeep) {
+	if errors.Is(err, errNotObject) || errors.Is(err, errTooDeep) || errors.Is(err, errHidden) {
 		err = nil
 	}
 	return r.Meta, err

@@ -39,6 +39,21 @@ func TestOthersWriteOverTheRetained(t *testing.T) {
 			}
 			ok(t, "write", write(f))
 			f.Advance(time.Minute)
+			d := newDriver[profile](t, f, &couchbase.Options{Retain: 30 * day, Timeout: 100 * time.Millisecond})
+			at, err := d.Segments(t.Context(), 1)
+			ok(t, "Segments", err)
+			lock, err := f.c.GetAndLock("k", 15*time.Second, nil)
+			ok(t, "GetAndLock", err)
+			if _, err := s.Get(t.Context(), "k"); !errors.Is(err, driver.ErrInvalid) {
+				t.Errorf("Get under a lock, which hides that the record is not the dead one: %v", err)
+			}
+			if p, err := d.Scan(t.Context(), at[0], 10); err != nil || len(p.Records) != 1 || p.Records[0].Problem == nil {
+				t.Errorf("Scan under the lock: %+v, %v; want a record with a problem", p, err)
+			}
+			if err := newStore(t, f, d, idleHour, nil).Upsert(t.Context(), "k", profile{}); !errors.Is(err, driver.ErrLocked) {
+				t.Errorf("Upsert under the lock, for longer than the driver's patience: %v", err)
+			}
+			ok(t, "Unlock", f.c.Unlock("k", lock.Cas(), nil))
 			e, err := s.Entry(t.Context(), "k")
 			ok(t, "Entry", err)
 			if e.Value.Name != "theirs" || e.CreatedAt != driver.Floor(f.Now()) {

@@ -2,6 +2,7 @@ package couchbase
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -112,13 +113,19 @@ func (p place) record(until, created driver.Instant, stamp []byte, cas driver.Ve
 	case t.until == 0:
 	case until == instantOf(t.until):
 		r.ExpiresAt = instantOf(t.expires)
-	case !p.body && cas != lockedVersion && instantOf(t.expires) <= writtenAt(cas):
+	case p.body || writtenAt(cas) < instantOf(t.expires):
+	case cas == lockedVersion:
+		return r, &driver.InvalidError{Field: p.field(), Value: "of another expiry than the document's", Rule: "must be read without another client's lock, which hides the CAS that tells whether it is a dead record's", Err: errHidden}
+	default:
 		// Another program overwrote a retained dead record, and the server kept the xattrs: the new
 		// record has no created_at.
 		r.CreatedAt = 0
 	}
 	return r, nil
 }
+
+// errHidden says that a lock hides the CAS that tells whether a record has a created_at.
+var errHidden = errors.New("the document is locked")
 
 // zeroTime is time.Time{}.UnixMilli(), which a Go program writes for no time.
 const zeroTime driver.Instant = -62135596800000

@@ -47,6 +47,7 @@ func TestRecord(t *testing.T) {
 		stamp string
 		cas   driver.Version
 		want  driver.Life
+		err   error
 	}{
 		"no stamp":                        {place: x, exp: 7, want: driver.Life{ExpiresAt: 7000}},
 		"null":                            {place: x, exp: 7, stamp: "null", want: driver.Life{ExpiresAt: 7000}},
@@ -57,7 +58,8 @@ func TestRecord(t *testing.T) {
 		"moved by others when dead":       {place: x, exp: until - 1, stamp: stamp, cas: dead, want: driver.Life{ExpiresAt: (until - 1) * 1000}},
 		"kept for ever by others":         {place: x, stamp: stamp, cas: alive, want: driver.Life{CreatedAt: born}},
 		"written by others when dead":     {place: x, stamp: stamp, cas: dead},
-		"locked by others":                {place: x, exp: 7, stamp: stamp, cas: lockedVersion, want: driver.Life{CreatedAt: born, ExpiresAt: 7000}},
+		"locked by others":                {place: x, exp: until, stamp: stamp, cas: lockedVersion, want: driver.Life{CreatedAt: born, ExpiresAt: expires * 1000}},
+		"moved and locked by others":      {place: x, exp: 7, stamp: stamp, cas: lockedVersion, want: driver.Life{CreatedAt: born, ExpiresAt: 7000}, err: errHidden},
 		"Go's zero time":                  {place: x, exp: 7, stamp: "-62135596800000", want: driver.Life{ExpiresAt: 7000}},
 		"body, not retained":              {place: b, exp: 7, body: 5, stamp: "6", want: driver.Life{CreatedAt: 5, ExpiresAt: 7000}},
 		"body, retained":                  {place: b, exp: until, body: 5, stamp: stamp, cas: alive, want: driver.Life{CreatedAt: 5, ExpiresAt: expires * 1000}},
@@ -65,7 +67,7 @@ func TestRecord(t *testing.T) {
 		"body, another's xattr":           {place: b, exp: 7, body: 5, stamp: `"x"`, want: driver.Life{CreatedAt: 5, ExpiresAt: 7000}},
 	} {
 		r, err := c.place.record(instantOf(c.exp), c.body, []byte(c.stamp), c.cas)
-		if err != nil || r.Life != c.want || r.Version != c.cas || r.until != instantOf(c.exp) {
+		if !errors.Is(err, c.err) || r.Life != c.want || r.Version != c.cas || r.until != instantOf(c.exp) {
 			t.Errorf("%s: %+v, %v; want %+v", name, r, err, c.want)
 		}
 	}
