@@ -38,14 +38,17 @@ func (c codec) encode(v any) (document, error) {
 	if err != nil {
 		return document{}, err
 	}
-	given := v
 	switch c.Transcoder.(type) {
 	case *gocb.JSONTranscoder, *gocb.LegacyTranscoder:
 		if null {
 			return document{[]byte("null"), jsonFlags}, nil
 		}
-		if given, err = c.json.Given(v); err != nil {
-			return document{}, err
+		if !raw && !shared && !isText(v) {
+			body, err := c.json.Encode(v)
+			if err != nil {
+				return document{}, kit.NotEncoded(v, c.Transcoder, kit.Unquoted{Err: err})
+			}
+			return document{body, jsonFlags}, nil
 		}
 	case *gocb.RawJSONTranscoder, *gocb.RawStringTranscoder, *gocb.RawBinaryTranscoder:
 		if null {
@@ -54,9 +57,9 @@ func (c codec) encode(v any) (document, error) {
 	default:
 		shared = true // for all that is known
 	}
-	body, flags, err := c.Encode(given)
+	body, flags, err := c.Encode(v)
 	if err != nil {
-		return document{}, kit.NotEncoded(v, c.Transcoder, err)
+		return document{}, kit.NotEncoded(v, c.Transcoder, kit.Unquoted{Err: err})
 	}
 	if len(body) == 0 {
 		return document{}, &driver.InvalidError{Field: "value", Value: "0 bytes", Rule: "must encode to at least one byte"}
@@ -101,6 +104,15 @@ func storedRaw(v any) (raw, shared, null bool, err error) {
 	return false, false, false, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: "must not be a pointer to itself"}
 }
 
+// isText reports whether v may be stored as a text instead of JSON.
+func isText(v any) bool {
+	switch v.(type) {
+	case string, *string:
+		return true
+	}
+	return false
+}
+
 func (c codec) decode(doc document, into any) error {
 	var err error
 	if len(doc.body) == 0 {
@@ -112,7 +124,7 @@ func (c codec) decode(doc document, into any) error {
 		err = json.Unmarshal(doc.body, into) // as gocb's transcoder does, at less cost
 	}
 	if err != nil {
-		return &driver.InvalidError{Field: "stored value", Value: fmt.Sprintf("%d bytes", len(doc.body)), Rule: fmt.Sprintf("must decode as %T", into), Err: err}
+		return &driver.InvalidError{Field: "stored value", Value: fmt.Sprintf("%d bytes", len(doc.body)), Rule: fmt.Sprintf("must decode as %T", into), Err: kit.Unquoted{Err: err}}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/big"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,36 @@ func TestPointerMarshalers(t *testing.T) {
 		ok(t, "Upsert", purses.Upsert(t.Context(), name, purse{*big.NewInt(17)}))
 		if got, err := purses.Get(t.Context(), name); err != nil || got.Total.Int64() != 17 {
 			t.Errorf("%s: a total of 17 is read as %v, %v", name, &got.Total, err)
+		}
+	}
+}
+
+// once is a text that is gone when it has been encoded.
+type once struct{ text *string }
+
+func (o once) MarshalJSON() ([]byte, error) {
+	b, err := json.Marshal(*o.text)
+	*o.text = ""
+	return b, err
+}
+
+func (o *once) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, &o.text) }
+
+// What was encoded to see whether it is read back is what is stored.
+func TestStoresWhatWasTried(t *testing.T) {
+	f := open(t)
+	type tried struct {
+		Body once
+		At   map[netip.Addr]int
+	}
+	for name, code := range map[string]gocb.Transcoder{"json": nil, "legacy": gocb.NewLegacyTranscoder()} {
+		s := newStore(t, f, newDriver[tried](t, f, &couchbase.Options{Transcoder: code}), policy, nil)
+		text := "hello"
+		ok(t, "Upsert", s.Upsert(t.Context(), name, tried{once{&text}, map[netip.Addr]int{netip.IPv6Loopback(): 1}}))
+		got, err := s.Get(t.Context(), name)
+		ok(t, "Get", err)
+		if *got.Body.text != "hello" {
+			t.Errorf("%s: read as %q", name, *got.Body.text)
 		}
 	}
 }
