@@ -1,8 +1,10 @@
 package kit
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -30,9 +32,31 @@ type OwnField struct {
 // field, and T must have none for f. unsure says that T has a field for f, of which only a write can tell
 // whether it holds what is written.
 func (f OwnField) Check(goType string, through func(name string) (decoded any, fields map[string]any, err error)) (unsure bool, err error) {
+	defer func() {
+		if recover() != nil { // methods of T
+			err = &driver.InvalidError{Field: "T", Value: goType, Rule: "must decode, or refuse, a record without its fields, and must not panic"}
+		}
+	}()
+	refused := func(rule string, err error) error {
+		rename := "rename the field"
+		if f.Option != "" {
+			rename = "rename one of them (" + f.Option + ")"
+		}
+		return &driver.InvalidError{
+			Field: fmt.Sprintf("%s %q", f.Kind, f.Name),
+			Value: "a field of " + goType,
+			Rule:  "must belong to the driver alone, since the field " + rule + ": " + rename,
+			Err:   err,
+		}
+	}
 	zero, _, failed := through("")
-	if zero == nil {
-		return false, nil // the decoder needs a whole value
+	if zero == nil { // the decoder needs a whole value: an error of another type is of the field
+		_, _, err := through(f.Name)
+		_, _, other := through("any " + f.Name)
+		if rootType(err) == rootType(other) || err == nil || f.Guess != nil && f.Guess(err) {
+			return false, nil
+		}
+		return false, refused(unheld, err)
 	}
 	look := func(name string) (map[string]any, error) {
 		v, fields, err := through(name)
@@ -42,35 +66,40 @@ func (f OwnField) Check(goType string, through func(name string) (decoded any, f
 		return fields, err
 	}
 	none, _ := look("")
-	if other, err := look("any " + f.Name); err == nil && !reflect.DeepEqual(other, none) {
-		return false, nil // T is a map, or decodes itself
-	}
+	other, err := look("any " + f.Name)
+	keeps := err == nil && !reflect.DeepEqual(other, none) // what it has no field for, as a map does
 	got, err := look(f.Name)
 	_, exact := none[f.Name]
 	_, filled := got[f.Name]
-	rule := "would be overwritten"
+	inCase := !keeps && !exact && !filled
+	for name, v := range got {
+		inCase = inCase || keeps && name != f.Name && strings.EqualFold(name, f.Name) && !reflect.DeepEqual(v, none[name])
+	}
 	switch {
-	case err != nil && exact && f.Guess != nil && f.Guess(err):
+	case err != nil && (exact || keeps) && f.Guess != nil && f.Guess(err):
 		return true, nil
 	case err != nil:
-		rule = "cannot hold what the driver writes there"
-	case reflect.DeepEqual(got, none):
+		return false, refused(unheld, err)
+	case reflect.DeepEqual(got, none) || keeps && failed != nil:
 		return false, nil
 	case failed != nil:
-		rule = "is read from there, and the zero value does not encode"
-	case !exact && !filled:
-		rule = "differs from it in case alone"
+		return false, refused("is read from there, and the zero value does not encode", nil)
+	case inCase:
+		return false, refused("differs from it in case alone", nil)
+	case keeps && !exact:
+		return false, nil
 	case !f.Sole:
 		return f.Guess != nil, nil
 	}
-	rename := "rename the field"
-	if f.Option != "" {
-		rename = "rename one of them (" + f.Option + ")"
+	return false, refused("would be overwritten", nil)
+}
+
+const unheld = "cannot hold what the driver writes there"
+
+// rootType returns the type of the error that err wraps, and nil for none.
+func rootType(err error) reflect.Type {
+	for in := errors.Unwrap(err); in != nil; in = errors.Unwrap(err) {
+		err = in
 	}
-	return false, &driver.InvalidError{
-		Field: fmt.Sprintf("%s %q", f.Kind, f.Name),
-		Value: "a field of " + goType,
-		Rule:  "must belong to the driver alone, since the field " + rule + ": " + rename,
-		Err:   err,
-	}
+	return reflect.TypeOf(err)
 }
