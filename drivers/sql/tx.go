@@ -10,7 +10,8 @@ import (
 )
 
 // WithTx returns a context that makes a store's calls part of the transaction tx. The store's
-// driver is one of this package, and tx is on its database; a store over another touches nothing by it. The calls take effect when tx is
+// driver is one of this package, and tx is on its database: a store over another database writes into tx all the
+// same, so give it another context. The calls take effect when tx is
 // committed, or not at all. Insert, Upsert, Update and Delete write. A Get, and any other call that
 // touches, is a Peek: a read that may be undone promises nothing. The store remembers none of them.
 // Reads lock what they read where a transaction's snapshot may be old (MySQL, and SQLite, which locks
