@@ -338,7 +338,7 @@ func (t *table) checkStatements(ctx context.Context) error {
 	}
 	s := &t.sql
 	sweep, _ := (&Sweeper{table: t}).taking("<= 0", 1)
-	texts := []string{s.insert, s.overwrite, s.replace, s.forward, s.touch, s.remove, s.delete, s.readTouch, s.get, t.dialect.bind(sweep)}
+	texts := []string{s.insert, s.overwrite, s.renew, s.forward, s.touch, s.remove, s.delete, s.readTouch, s.get, t.dialect.bind(sweep)}
 	if t.keepReplaced || t.keepDeleted {
 		kept := t.replacedTable()
 		texts = append(texts, t.dialect.take("id", "id", " FROM "+kept+" LIMIT 1"), "DELETE FROM "+kept+" WHERE id = 0")

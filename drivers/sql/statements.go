@@ -7,8 +7,8 @@ import (
 
 // statements are the SQL texts for a table, with their arguments in the order that comments give. K
 // are the columns of the key. W is K, then the record's created_at, expires_at and version, then
-// the judge's time and the bounds it must lie between. C is created_at, twice if its type is not
-// BIGINT. V are the columns of the value.
+// the judge's time and the bounds it must lie between. V are the columns of the value. A statement that keeps
+// created_at does not name it: the column may be finer than milliseconds.
 type statements struct {
 	get       string // K
 	getTimed  string // K; returns the database's time before the rest
@@ -16,13 +16,15 @@ type statements struct {
 	meta      string // K; returns the database's time before the rest
 	raw       string // K
 	insert    string // K, created_at, expires_at, sweep_at, version, V, judge, expires_at, and the judge with an upsert, which returns the database's time
-	replace   string // C, expires_at, sweep_at, version, V, W
+	renew     string // created_at, expires_at, sweep_at, version, V, W
+	renewBy   string // renew of a row that others may refer to by V
+	replace   string // expires_at, sweep_at, version, V, W: it keeps created_at
 	replaceBy string // replace of a row that others may refer to by V
 	forward   string // expires_at, W: a touch that leaves sweep_at unchanged
 	forwardIn string // forward in a caller's transaction
-	lower     string // expires_at, sweep_at, W: any other that keeps C
-	touch     string // C, expires_at, sweep_at, W
-	touchBy   string // touch of a row that others may refer to by C
+	lower     string // expires_at, sweep_at, W: any other that keeps created_at
+	touch     string // created_at, expires_at, sweep_at, W
+	touchBy   string // touch of a row that others may refer to by created_at
 	remove    string // W
 	delete    string // K
 
@@ -66,13 +68,9 @@ func (t *table) statements() statements {
 	}
 	is := isFor(false)
 
-	keepCreated := q(t.created.Name) + " = " + d.written(t.created.Type, "?")
+	setCreated := q(t.created.Name) + " = " + d.written(t.created.Type, "?")
 	setExpires := q(t.expires.Name) + " = " + d.written(t.expires.Type, "?")
 	setSweep := q(t.sweep) + " = " + d.lesser(q(t.sweep), d.integer())
-	if t.created.Type != Millis { // the column may be finer than milliseconds
-		keepCreated = q(t.created.Name) + " = CASE WHEN " + created + " = " + d.integer() + " THEN " + q(t.created.Name) +
-			" ELSE " + d.written(t.created.Type, "?") + " END"
-	}
 	set := func(s ...string) string { return "UPDATE " + name + " SET " + strings.Join(s, ", ") + " WHERE " }
 
 	insert := "INSERT INTO " + name + " (" + t.ownColumns() + ") SELECT " +
@@ -108,7 +106,8 @@ func (t *table) statements() statements {
 	due := d.locked(name, t.keyColumns(), key+" AND COALESCE("+created+", 0) <> 0 AND "+expires+" > ? AND "+expires+" < "+d.lesser(d.integer(), limit), false) +
 		" AND " + expires + " > " + time
 	update := set(q(t.expires.Name)+" = "+d.written(t.expires.Type, d.lesser(d.integer(), limit))) + due
-	replace := set(append([]string{keepCreated, setExpires, setSweep, q(t.version) + " = ?"}, each(t.values, " = ?")...)...)
+	replaced := append([]string{setExpires, setSweep, q(t.version) + " = ?"}, each(t.values, " = ?")...)
+	replace, renew := set(replaced...), set(append([]string{setCreated}, replaced...)...)
 	s := statements{
 		get:       "SELECT " + whole + from + key,
 		getTimed:  "SELECT " + clock + ", " + whole + from + key,
@@ -118,13 +117,15 @@ func (t *table) statements() statements {
 		upserts:   upsert != "",
 		insert:    insert + upsert,
 		overwrite: overwrite,
+		renew:     renew + is,
+		renewBy:   renew + isFor(true),
 		replace:   replace + is,
 		replaceBy: replace + isFor(true),
 		forward:   set(setExpires) + is + d.unsynced(t.syncTouches),
 		forwardIn: set(setExpires) + is,
 		lower:     set(setExpires, setSweep) + is,
-		touch:     set(keepCreated, setExpires, setSweep) + is,
-		touchBy:   set(keepCreated, setExpires, setSweep) + isFor(true),
+		touch:     set(setCreated, setExpires, setSweep) + is,
+		touchBy:   set(setCreated, setExpires, setSweep) + isFor(true),
 		remove:    "DELETE" + from + isFor(true),
 		delete:    "DELETE" + from + key,
 	}
@@ -136,7 +137,7 @@ func (t *table) statements() statements {
 		s.dies = "SELECT " + fmt.Sprintf(dies, expires) + ","
 	}
 	s.raw = "SELECT " + life + ", " + strings.Join(t.rawColumns(), ", ") + from + key
-	for _, text := range []*string{&s.get, &s.getTimed, &s.meta, &s.raw, &s.insert, &s.overwrite, &s.replace, &s.replaceBy, &s.forward, &s.forwardIn, &s.lower, &s.touch, &s.touchBy, &s.remove, &s.delete, &s.readTouch} {
+	for _, text := range []*string{&s.get, &s.getTimed, &s.meta, &s.raw, &s.insert, &s.overwrite, &s.renew, &s.renewBy, &s.replace, &s.replaceBy, &s.forward, &s.forwardIn, &s.lower, &s.touch, &s.touchBy, &s.remove, &s.delete, &s.readTouch} {
 		*text = d.bind(*text)
 	}
 	return s

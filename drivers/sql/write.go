@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/sql/internal/client"
@@ -156,7 +157,8 @@ func (d *Driver[T]) Insert(ctx context.Context, key string, v T, life driver.Lif
 		case found.Alive(j.now()):
 			return 0, &driver.ConflictError{Found: found}
 		}
-		n, err = d.exec(ctx, k, d.replace(), append(d.replacing(k, found, life, version, values), j.during(j.until(period{found.ExpiresAt, driver.MaxInstant}, life))...))
+		statement, args := d.replace(k, found, life, version, values)
+		n, err = d.exec(ctx, k, statement, append(args, j.during(j.until(period{found.ExpiresAt, driver.MaxInstant}, life))...))
 		if err != nil || n > 0 {
 			return version, err
 		}
@@ -191,7 +193,8 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 		return 0, err
 	}
 	version, j := kit.NewVersion(math.MaxInt64), d.judge(ctx, now)
-	if err := d.conditional(ctx, k, was, j.until(alive(was.ExpiresAt), life), now, j, false, d.replace(), d.replacing(k, was, life, version, values)); err != nil {
+	statement, args := d.replace(k, was, life, version, values)
+	if err := d.conditional(ctx, k, was, j.until(alive(was.ExpiresAt), life), now, j, false, statement, args); err != nil {
 		return 0, err
 	}
 	return version, nil
@@ -199,27 +202,26 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 
 // replace is the statement for that. Until Check has looked for unique columns among the values, all are
 // taken for such where they are several.
-func (t *table) replace() string {
-	if keyed := t.keyed.Load(); keyed == nil && !t.json && len(t.values) > 0 || keyed != nil && *keyed {
-		return t.sql.replaceBy
+func (t *table) replace(k rowKey, was driver.Meta, life driver.Life, version driver.Version, values []any) (statement string, args []any) {
+	keyed := t.keyed.Load()
+	by := keyed == nil && !t.json && len(t.values) > 0 || keyed != nil && *keyed
+	args = append(lifeArgs(life), int64(version))
+	switch kept := life.CreatedAt == was.CreatedAt; {
+	case kept && by:
+		statement, args = t.sql.replaceBy, args[1:]
+	case kept:
+		statement, args = t.sql.replace, args[1:]
+	case by:
+		statement = t.sql.renewBy
+	default:
+		statement = t.sql.renew
 	}
-	return t.sql.replace
-}
-
-// replacing returns the arguments of a replace of was.
-func (t *table) replacing(k rowKey, was driver.Meta, life driver.Life, version driver.Version, values []any) []any {
-	args := append(t.lifeArgs(life), int64(version))
-	args = append(args, values...)
-	return append(append(args, k.columns...), is(was)...)
+	return statement, slices.Concat(args, values, k.columns, is(was))
 }
 
 // lifeArgs returns the arguments that set a life.
-func (t *table) lifeArgs(life driver.Life) []any {
-	args := []any{instant(life.CreatedAt)}
-	if t.created.Type != Millis {
-		args = append(args, args[0])
-	}
-	return append(args, instant(life.ExpiresAt), sweepAt(life.ExpiresAt))
+func lifeArgs(life driver.Life) []any {
+	return []any{instant(life.CreatedAt), instant(life.ExpiresAt), sweepAt(life.ExpiresAt)}
 }
 
 // Touch implements driver.Driver, with one UPDATE. It keeps the version. A touch that moves the
@@ -235,9 +237,9 @@ func (t *table) Touch(ctx context.Context, key string, was driver.Meta, life dri
 	}
 	switch keyed := t.keyed.Load(); {
 	case life.CreatedAt != was.CreatedAt && keyed != nil && *keyed:
-		statement, args = t.sql.touchBy, t.lifeArgs(life)
+		statement, args = t.sql.touchBy, lifeArgs(life)
 	case life.CreatedAt != was.CreatedAt:
-		statement, args = t.sql.touch, t.lifeArgs(life)
+		statement, args = t.sql.touch, lifeArgs(life)
 	case was.ExpiresAt == 0 || life.ExpiresAt < was.ExpiresAt: // names no more columns: a trigger has the row locked by them
 		statement, args = t.sql.lower, []any{instant(life.ExpiresAt), sweepAt(life.ExpiresAt)}
 	}
