@@ -221,6 +221,50 @@ func TestOddRows(t *testing.T) {
 	}
 }
 
+// TestFarCreated: a row that was created later than the driver can write is read, and written as others are.
+func TestFarCreated(t *testing.T) {
+	db := sqltest.DB(t, sqltest.PostgreSQL)
+	for _, kind := range []TimeType{Timestamp, DateTime} {
+		d := open(t, db, PostgreSQL, &Options[session]{CreatedAt: TimeColumn{Type: kind}})
+		for _, at := range []string{"infinity", "294276-12-31"} {
+			mustExec(t, db, PostgreSQL, "INSERT INTO "+d.quoted()+" (id, value, created_at, version) VALUES ('"+at+"', '{}', '"+at+"', 1)")
+			e, err := d.Get(t.Context(), at)
+			if err == nil {
+				_, err = d.Replace(t.Context(), at, session{"ann"}, e.Meta, e.Life, base)
+			}
+			var is string
+			if err == nil {
+				err = db.QueryRowContext(t.Context(), "SELECT created_at::text FROM "+d.quoted()+" WHERE id = $1 AND value->>'user' = 'ann'", at).Scan(&is)
+			}
+			if err != nil || !strings.HasPrefix(is, at) {
+				t.Errorf("type %d, created at %s: %q, %v", kind, at, is, err)
+			}
+		}
+	}
+}
+
+// TestCheckEncoding: Check refuses a database whose encoding takes two characters for one.
+func TestCheckEncoding(t *testing.T) {
+	client, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
+	admin, err := stdsql.Open(client, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = admin.Close() }()
+	schema := dsn[strings.LastIndexByte(dsn, '=')+1:]
+	mustExec(t, admin, PostgreSQL, "CREATE DATABASE "+schema+" ENCODING 'EUC_JP' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+	db, err := stdsql.Open(client, dsn[:strings.Index(dsn, " search_path=")]+" client_encoding=UTF8 dbname="+schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := open[session](t, db, PostgreSQL, nil)
+	if err := d.Check(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), "server_encoding") {
+		t.Errorf("Check: %v", err)
+	}
+	_ = db.Close()
+	mustExec(t, admin, PostgreSQL, "DROP DATABASE "+schema)
+}
+
 // TestLifeOnly slides the rows of a table that other SQL reads and writes.
 func TestLifeOnly(t *testing.T) {
 	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {

@@ -278,8 +278,8 @@ func (p postgres) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) err
 	r.when(intervals != "postgres", "IntervalStyle", intervals, "must be postgres: clients that read texts cannot read intervals")
 	r.when(digits < 1, "extra_float_digits", fmt.Sprint(digits), "must be at least 1: numbers in floating point would be rounded where they are read as texts, and for archives")
 	r.when(recovering || readOnly == "on", "database", "read-only", "must take writes: it must not be a standby, and default_transaction_read_only must be off")
-	converts := server != "SQL_ASCII" && encoding != "UTF8" && (encoding != "SQL_ASCII" || server != "UTF8")
-	r.when(converts, "client_encoding", encoding, "must be UTF8: keys and values would be other texts for other clients")
+	r.when(server != "UTF8" && server != "SQL_ASCII", "server_encoding", server, "must be UTF8: texts are converted to another, some of which take two characters for one")
+	r.when(server == "UTF8" && encoding != "UTF8" && encoding != "SQL_ASCII", "client_encoding", encoding, "must be UTF8: keys and values would be other texts for other clients")
 	return errors.Join(append(r, err)...)
 }
 
