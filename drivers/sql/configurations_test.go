@@ -79,7 +79,7 @@ var dimensions = map[string][]dimension{
 		{"owner", []string{"VARCHAR(200) CHARACTER SET utf8mb4"}, []string{"CHAR(60) CHARACTER SET utf8mb4", "VARCHAR(12) CHARACTER SET utf8mb4", "INT", "DECIMAL(9)", "DECIMAL(9,2)", "UUID", "BINARY(60)"}},
 	},
 	"sqlite": {
-		{"access", []string{"wal", "wal full", "wal, one connection", "memory, one connection", "wal, immediate", "wal, foreign keys"}, []string{"memory", "shared memory", "delete", "impatient", "exclusive", "utf16"}},
+		{"access", []string{"wal", "wal full", "wal, one connection", "memory, one connection", "wal, immediate", "wal, foreign keys"}, []string{"memory", "shared memory", "delete", "impatient", "exclusive", "shared cache", "utf16"}},
 		{"key", []string{"TEXT", "TEXT COLLATE BINARY", "VARCHAR(40)", "BLOB"}, []string{"TEXT COLLATE NOCASE", "TEXT COLLATE RTRIM", "INTEGER", "NUMERIC", "REAL", "STRING"}},
 		{"layout", []string{"id", "tenant number and id", "tenant digits and id"}, []string{"tenant text and id"}},
 		{"created", []string{"INTEGER", "TEXT", "DATETIME", "TEXT DEFAULT (datetime())"}, []string{"TEXT DEFAULT (datetime('now', 'localtime'))", "REAL", "BLOB"}},
@@ -336,6 +336,7 @@ func (y *yard) open(t *testing.T, c configuration) *place {
 			"shared memory":          "file:shared" + user + "?mode=memory&cache=shared",
 			"delete":                 "file:" + file + "?_pragma=busy_timeout(10000)",
 			"impatient":              "file:" + file + "?_pragma=journal_mode(wal)",
+			"shared cache":           sqltest.SQLiteDSN(file) + "&cache=shared",
 			"exclusive":              sqltest.SQLiteDSN(file) + "&_pragma=locking_mode(exclusive)",
 			"utf16":                  "file:" + file + "?_pragma=encoding(%22UTF-16%22)&_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)",
 		}[c["access"]]
