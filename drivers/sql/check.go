@@ -72,6 +72,9 @@ func (t *table) Check(ctx context.Context, longest time.Duration) error {
 		found = errors.Join(found, t.invalid(fmt.Sprintf("column %q", t.expires.Name), "a TIMESTAMP", fmt.Sprintf("must hold an expiry in %s, but ends in 2038: DATETIME(3), BIGINT", longest)))
 	}
 	if found == nil {
+		found = t.checkFields(ctx, desc)
+	}
+	if found == nil {
 		found = t.checkStatements(ctx)
 	}
 	return found
@@ -107,6 +110,7 @@ type columnType struct {
 	moves  bool   // the database sets it, when others of the row are written
 	null   bool   // it may be NULL
 	filled bool   // an INSERT may leave it out, and it is not NULL: by a default, or perhaps a trigger
+	cast   string // the type in a cast (PostgreSQL)
 }
 
 // invalidIndex is an index as it stands in DROP INDEX, and its first column.
@@ -124,7 +128,7 @@ func describe(ctx context.Context, db *stdsql.DB, columns, indexes, triggers str
 	err := each(ctx, db, columns, args, func(scan func(...any) error) error {
 		var name string
 		var c columnType
-		if err := scan(&name, &c.name, &c.digits, &c.moves, &c.null, &c.filled); err != nil {
+		if err := scan(&name, &c.name, &c.digits, &c.moves, &c.null, &c.filled, &c.cast); err != nil {
 			return err
 		}
 		c.name = strings.ToLower(c.name)
@@ -244,7 +248,7 @@ func (t *table) checkKey(ctx context.Context, d *description) error {
 // keyKind is which texts a key's column holds as they are.
 type keyKind struct {
 	form  keyForm
-	most  int  // it cuts spaces beyond so many characters, negative: all; zero: nothing
+	most  int  // it cuts spaces beyond so many characters; negative: it may cut those at the end of so many or more; zero: nothing
 	width int  // it pads a text to so many bytes; zero: not at all
 	chars int  // it pads a text to so many characters; zero: not at all
 	scale int  // digits after a number's point; negative: any
@@ -276,8 +280,8 @@ func (k keyKind) check(arg any) string {
 		return fmt.Sprintf("must be %d bytes, to which the column pads", k.width)
 	case k.chars > 0 && utf8.RuneCountInString(s) != k.chars:
 		return fmt.Sprintf("must be %d characters, to which the column pads", k.chars)
-	case k.most < 0 && strings.HasSuffix(s, " "):
-		return "must not end in a space, which the column cuts"
+	case k.most < 0 && strings.HasSuffix(s, " ") && utf8.RuneCountInString(s) >= -k.most:
+		return "must not end in a space, which the column may cut"
 	case k.most > 0 && utf8.RuneCountInString(s) > k.most:
 		return fmt.Sprintf("must be at most %d characters: the column cuts spaces beyond", k.most)
 	case k.last > 0 && strings.ContainsFunc(s, func(r rune) bool { return r > k.last }):
@@ -400,7 +404,7 @@ func (t *table) checkTable(d *description) error {
 	for i, name := range t.values {
 		column(name, func(is columnType) bool {
 			return t.dialect.holds(is, t.json, t.fields[i])
-		}, "must hold what was written: JSON as "+types.value+", a string as text, a whole number as BIGINT, a float as DOUBLE (PostgreSQL: double precision, a float32 real too), or as a type that is a Valuer and a Scanner; SQLite's bool in no REAL and its time.Time in DATE, DATETIME or TIMESTAMP, bytea with bytea_output=hex, and zero without AUTO_INCREMENT")
+		}, "must hold what was written: JSON as "+types.value+", a string as text, a whole number as BIGINT, a float as DOUBLE (PostgreSQL: double precision, a float32 real too), a time.Time as DATETIME(3) (PostgreSQL: timestamptz), or as a type that is a Valuer and a Scanner; SQLite's bool in no REAL and its time.Time in DATE, DATETIME or TIMESTAMP, bytea with bytea_output=hex, and zero without AUTO_INCREMENT")
 	}
 	key := make([]string, len(t.key.Columns))
 	for i, name := range t.key.Columns {

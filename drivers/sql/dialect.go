@@ -65,7 +65,8 @@ type dialect interface {
 	integerType(column columnType) bool
 	holds(column columnType, json bool, field fieldKind) bool // a value, or a part of one; JSON is a text
 	keyKind(column columnType) keyKind
-	valueKind(column columnType) keyKind // which strings a value's column holds as they are
+	valueKind(column columnType) keyKind            // which strings a value's column holds as they are
+	cast(column columnType, field fieldKind) string // an argument as a value's column gives it back, as far as that matters; empty: unknown
 	arguments(statement string) int
 	types() traits
 	indexed(schema, table string) string // a table in CREATE INDEX, and in a trigger

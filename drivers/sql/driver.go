@@ -80,7 +80,7 @@ func Over[T any](db *stdsql.DB, on client.Pool, dialect Dialect, table string, o
 	}
 	t := newTable(db, on, speaks, schema, name, layout{
 		key: o.Key, created: o.CreatedAt, expires: o.ExpiresAt, sweep: o.SweepAt, version: o.Version,
-		values: o.values(), fields: o.kinds(), json: o.Value != "", maxKey: o.MaxKey, retain: o.Retain, keepReplaced: o.Replaced, keepDeleted: o.Deletes, maxSkew: o.MaxSkew, syncTouches: o.SyncTouches,
+		values: o.values(), fields: o.kinds(), blank: o.blank(), json: o.Value != "", maxKey: o.MaxKey, retain: o.Retain, keepReplaced: o.Replaced, keepDeleted: o.Deletes, maxSkew: o.MaxSkew, syncTouches: o.SyncTouches,
 	})
 	return &Driver[T]{table: t, codec: codec[T]{o.Row.Fields, o.LifeOnly}}, nil
 }
@@ -93,8 +93,9 @@ type layout struct {
 	created, expires TimeColumn
 	sweep, version   string
 	values           []string
-	fields           []fieldKind // of values
-	json             bool        // values is one column of JSON
+	fields           []fieldKind  // of values
+	blank            func() []any // pointers into a new T, for each of values; nil: they are not Options.Row's
+	json             bool         // values is one column of JSON
 	maxKey           int
 	retain           time.Duration
 	keepReplaced     bool

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	gomysql "github.com/go-sql-driver/mysql"
 )
@@ -135,7 +136,7 @@ func (mysql) verdict(err error) verdict {
 // mysqlColumns: the plan of an INSERT tells which column lacks a default.
 const mysqlColumns = `
 SELECT COLUMN_NAME, CONCAT(COLUMN_TYPE, IF(CHARACTER_SET_NAME IN ('utf8mb4', 'binary'), '', COALESCE(CONCAT(' character set ', CHARACTER_SET_NAME), '')), IF(EXTRA LIKE '%auto_increment%' AND NOT FIND_IN_SET('NO_AUTO_VALUE_ON_ZERO', @@sql_mode), ' auto_increment', '')), COALESCE(DATETIME_PRECISION, 0), EXTRA LIKE '%on update%' OR EXTRA LIKE '% GENERATED%',
-	IS_NULLABLE = 'YES', COLUMN_DEFAULT <> 'NULL' AND COLUMN_DEFAULT IS NOT NULL OR IS_NULLABLE = 'NO'
+	IS_NULLABLE = 'YES', COLUMN_DEFAULT <> 'NULL' AND COLUMN_DEFAULT IS NOT NULL OR IS_NULLABLE = 'NO', ''
 FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ?`
 
@@ -229,16 +230,18 @@ func (m mysql) holds(c columnType, json bool, field fieldKind) bool {
 	}
 	name, size, padded := mysqlType(c)
 	isText := name == "char" || name == "varchar" || strings.HasSuffix(name, "text")
-	counts := strings.HasSuffix(name, "int") || name == "decimal" && !strings.Contains(size, ",")
+	counts := mysqlInteger(name) || name == "decimal" && !strings.Contains(size, ",")
 	ok := true
 	switch field {
 	case textual:
 		ok = m.valueKind(c).form != unfit
 	case boolean:
 		ok = isText || counts && !(padded && name == "decimal")
-	case integral, named:
+	case dated:
+		ok = name == "datetime" || name == "timestamp"
+	case integral:
 		ok = isText || counts
-	case floating, single:
+	case floating:
 		ok = isText || name == "double" && size == "" || name == "decimal" && !counts
 	}
 	return ok && name != "float" && !is(" auto_increment")
@@ -250,6 +253,10 @@ func mysqlType(c columnType) (name, size string, padded bool) {
 	name, padded = strings.CutSuffix(name, " zerofill")
 	name, size, _ = strings.Cut(strings.TrimSuffix(strings.TrimSuffix(name, " unsigned"), ")"), "(")
 	return name, strings.TrimSuffix(size, ",0"), padded
+}
+
+func mysqlInteger(name string) bool {
+	return strings.HasSuffix(name, "int") && !strings.HasSuffix(name, "point")
 }
 
 func (mysql) integerType(c columnType) bool {
@@ -291,11 +298,24 @@ func (m mysql) valueKind(c columnType) keyKind {
 		_, scale, _ := strings.Cut(size, ",")
 		k.form = wholeNumber
 		k.scale, _ = strconv.Atoi(scale)
-	case strings.HasSuffix(name, "text"), strings.HasSuffix(name, "blob"), slices.Contains([]string{"enum", "set", "json", "date", "datetime", "timestamp", "time"}, name):
+	case strings.HasSuffix(name, "text"), strings.HasSuffix(name, "blob"), slices.Contains([]string{"enum", "set", "date", "datetime", "timestamp", "time"}, name):
 		k.form = anyText
+		if bytes := map[string]int{"tinytext": 1<<8 - 1, "text": 1<<16 - 1, "mediumtext": 1<<24 - 1}[name]; bytes > 0 {
+			k.most = -1 - bytes/utf8.UTFMax // of which no character set needs more
+		}
 	}
 	k.counts = false
 	return k
+}
+
+func (mysql) cast(c columnType, field fieldKind) string {
+	switch name, _, _ := mysqlType(c); {
+	case field == dated:
+		return fmt.Sprintf("CAST(? AS DATETIME(%d))", c.digits)
+	case mysqlInteger(name):
+		return "CAST(? AS SIGNED)"
+	}
+	return "?"
 }
 
 func (mysql) arguments(statement string) int { return arguments(statement) }

@@ -177,14 +177,13 @@ func (o *Options[T]) values() []string {
 type fieldKind int
 
 const (
-	opaque  fieldKind = iota // of another type, or one that converts itself
+	opaque  fieldKind = iota // of a type that converts itself, or bytes
 	textual                  // sent as a text
 	boolean
 	dated    // a time.Time
+	composed // of another type
 	integral // a number without a fraction
-	named    // integral, of a type with a String, which pgx writes into a column of texts
-	floating // a float64
-	single   // a float32
+	floating
 )
 
 // kinds are those of the values.
@@ -208,8 +207,7 @@ func (o *Options[T]) kinds() []fieldKind {
 
 // kindOf is that of a field's type.
 func kindOf(is reflect.Type) fieldKind {
-	null := is.PkgPath() == "database/sql" && is.Kind() == reflect.Struct && strings.HasPrefix(is.Name(), "Null")
-	if null {
+	if is.PkgPath() == "database/sql" && is.Kind() == reflect.Struct && strings.HasPrefix(is.Name(), "Null") {
 		is = is.Field(0).Type
 	}
 	can := func(do reflect.Type) bool { return reflect.PointerTo(is).Implements(do) }
@@ -226,17 +224,18 @@ func kindOf(is reflect.Type) fieldKind {
 	switch is.Kind() {
 	case reflect.Bool:
 		return boolean
-	case reflect.Float64:
+	case reflect.Float32, reflect.Float64:
 		return floating
-	case reflect.Float32:
-		return single
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		if can(reflect.TypeFor[fmt.Stringer]()) && !null { // else it is sent as an int64
-			return named
-		}
 		return integral
+	case reflect.Interface:
+		return opaque
+	case reflect.Slice:
+		if is.Elem().Kind() == reflect.Uint8 {
+			return opaque
+		}
 	}
-	return opaque
+	return composed
 }
 
 func (o *Options[T]) checkNames() error {

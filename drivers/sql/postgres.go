@@ -149,7 +149,7 @@ func (postgres) verdict(err error) verdict {
 
 // postgresColumns tells the type that a domain is over, be it over another domain. A timestamp whose default is local
 // time, by its own zone or in a session that is not UTC's, is another type, and so are bytes that are not hex. A trigger
-// BEFORE INSERT FOR EACH ROW may fill any column.
+// BEFORE INSERT FOR EACH ROW may fill any column. Last is the type in a cast, without a length, to which a cast would cut.
 const postgresColumns = `
 SELECT a.attname, CASE WHEN typtype = 'e' THEN 'enum'
 	WHEN b.oid = 'bytea'::regtype AND current_setting('bytea_output') <> 'hex' THEN '` + postgresEscaped + `'
@@ -158,7 +158,8 @@ SELECT a.attname, CASE WHEN typtype = 'e' THEN 'enum'
 			ELSE EXISTS (SELECT FROM generate_series(now(), now() + interval '1 year', interval '1 month') t WHERE t::timestamp <> t AT TIME ZONE 'UTC') END
 		THEN 'timestamp that is local time by default: it must be (now() AT TIME ZONE ''UTC'')'
 	ELSE format_type(b.oid, modifier) END, modifier, false, NOT (attnotnull OR b.typnotnull),
-	expr IS NOT NULL OR attidentity <> '' OR EXISTS (SELECT FROM pg_trigger WHERE tgrelid = attrelid AND tgtype & 7 = 7)
+	expr IS NOT NULL OR attidentity <> '' OR EXISTS (SELECT FROM pg_trigger WHERE tgrelid = attrelid AND tgtype & 7 = 7),
+	CASE WHEN typtype = 'e' THEN '' ELSE format_type(atttypid, CASE WHEN b.oid IN ('varchar'::regtype, 'bpchar'::regtype, 'bit'::regtype, 'varbit'::regtype) THEN -1 ELSE atttypmod END) END
 FROM pg_attribute a CROSS JOIN LATERAL (
 	WITH RECURSIVE base AS (
 		SELECT oid, typtype, typbasetype, typtypmod, a.atttypmod AS modifier, typnotnull, typdefault FROM pg_type WHERE oid = a.atttypid
@@ -397,7 +398,7 @@ func (p postgres) holds(c columnType, json bool, field fieldKind) bool {
 		return slices.Contains([]string{"jsonb", "json", "text", "citext"}, c.name) || strings.HasPrefix(c.name, "character")
 	}
 	kind, counts := p.valueKind(c), p.keyKind(c).form == wholeNumber
-	isText := kind.form == anyText && kind.chars == 0
+	isText := kind.form == anyText && kind.chars == 0 && c.name != "enum"
 	switch field {
 	case textual:
 		return kind.form != unfit && kind.form != typed
@@ -405,12 +406,10 @@ func (p postgres) holds(c columnType, json bool, field fieldKind) bool {
 		return isText || c.name == "boolean"
 	case integral:
 		return isText || counts
-	case named:
-		return counts || strings.HasPrefix(c.name, "json")
-	case floating, single:
-		return isText || c.name == "double precision" || c.name == "real" && field == single || kind.form == wholeNumber && kind.scale != 0
+	case floating:
+		return isText || c.name == "double precision" || c.name == "real" || kind.form == wholeNumber && kind.scale != 0
 	}
-	return c.name != postgresEscaped
+	return c.name != postgresEscaped && (field == opaque || c.name != "enum")
 }
 
 const postgresEscaped = "bytea, bytea_output=escape"
@@ -450,9 +449,19 @@ func (p postgres) valueKind(c columnType) keyKind {
 		if limited {
 			k.scale, _ = strconv.Atoi(scale)
 		}
+		if limited && k.scale < 0 { // it rounds whole numbers
+			k.form = unfit
+		}
 	}
 	k.isText = k.isText || k.form == anyText
 	return k
+}
+
+func (postgres) cast(c columnType, _ fieldKind) string {
+	if c.cast == "" { // an enum
+		return ""
+	}
+	return "CAST(? AS " + c.cast + ")"
 }
 
 func (postgres) arguments(statement string) (n int) {

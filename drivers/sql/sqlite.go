@@ -91,7 +91,7 @@ func (sqlite) verdict(err error) verdict {
 // sqliteColumns: ANY in a STRICT table keeps what it is given, as a column without a type does. Its others
 // but TEXT take no text.
 const sqliteColumns = `
-SELECT name, CASE WHEN lower(type) = 'text' OR NOT EXISTS (SELECT 1 FROM pragma_table_list(?2) WHERE schema = COALESCE(NULLIF(?1, ''), 'main') AND strict) THEN lower(type) WHEN lower(type) = 'any' THEN '' ELSE 'strict ' || lower(type) END || CASE WHEN dflt_value LIKE '%localtime%' THEN ' that is local time by default' ELSE '' END, 0, 0, NOT ("notnull" OR pk AND lower(type) = 'integer'), COALESCE(upper(dflt_value), 'NULL') <> 'NULL' OR pk AND lower(type) = 'integer'
+SELECT name, CASE WHEN lower(type) = 'text' OR NOT EXISTS (SELECT 1 FROM pragma_table_list(?2) WHERE schema = COALESCE(NULLIF(?1, ''), 'main') AND strict) THEN lower(type) WHEN lower(type) = 'any' THEN '' ELSE 'strict ' || lower(type) END || CASE WHEN dflt_value LIKE '%localtime%' THEN ' that is local time by default' ELSE '' END, 0, 0, NOT ("notnull" OR pk AND lower(type) = 'integer'), COALESCE(upper(dflt_value), 'NULL') <> 'NULL' OR pk AND lower(type) = 'integer', ''
 FROM pragma_table_info(?2, COALESCE(NULLIF(?1, ''), 'main'))`
 
 const sqliteIndexes = `
@@ -113,25 +113,24 @@ func (sqlite) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) error {
 		return err
 	}
 	shared := mode != "memory" // else only this process has the database
-	var r refusals
 	shares, err := sharesCache(ctx, db)
 	if err != nil {
 		return err
 	}
-	_, err := db.ExecContext(ctx, "no statement")
+	var r refusals
+	_, err = db.ExecContext(ctx, "no statement")
 	r.when(err != nil && sqlite{}.verdict(err) == unknown, "the database/sql driver", fmt.Sprintf("one whose errors are %T", err),
 		"must be modernc.org/sqlite, or one with its error codes: a BUSY could not be told from a write that may have landed")
 	r.when(!shared && db.Stats().MaxOpenConnections != 1, "connections to a database in memory", "several",
 		"must be one, by db.SetMaxOpenConns(1): each would have a database of its own, or fail because others read")
 	r.when(shared && locks != "normal" && db.Stats().MaxOpenConnections != 1, "locking_mode", locks, "must be normal, or the only connection's, by db.SetMaxOpenConns(1): the others would wait for ever")
-	r.when(encoding != "UTF-8", "encoding", encoding, "must be UTF-8: otherwise U+FFFE and U+FFFF become U+FFFD, and keys with them equal")
 	r.when(shared && shares, "cache", "shared", "must be each connection's own, without cache=shared: reads would wait for the writer's commit, whatever their context")
+	r.when(encoding != "UTF-8", "encoding", encoding, "must be UTF-8: otherwise U+FFFE and U+FFFF become U+FFFD, and keys with them equal")
 	r.when(shared && mode != "wal", "journal_mode", mode, "must be wal, so that readers and the writer do not wait for each other: _pragma=journal_mode(wal)")
 	r.when(shared && timeout < 1000, "busy_timeout", fmt.Sprintf("%d ms", timeout), "must be at least 1 s, so that writers wait for each other: _pragma=busy_timeout(10000)")
 	return errors.Join(r...)
 }
 
-func (s sqlite) fits(t TimeType, c columnType) bool {
 // sharesCache reports whether two connections have one cache: its size is then one too.
 func sharesCache(ctx context.Context, db *stdsql.DB) (bool, error) {
 	within, cancel := context.WithTimeout(ctx, 5*time.Second) // calls may use all other connections
@@ -165,6 +164,7 @@ func sharesCache(ctx context.Context, db *stdsql.DB) (bool, error) {
 	return is == size, err
 }
 
+func (s sqlite) fits(t TimeType, c columnType) bool {
 	if t == Millis {
 		return s.integerType(c)
 	}
@@ -217,6 +217,17 @@ func (s sqlite) keyKind(c columnType) keyKind {
 }
 
 func (sqlite) valueKind(columnType) keyKind { return keyKind{} }
+
+// cast: SQLite's client reads a time only by its column.
+func (s sqlite) cast(c columnType, field fieldKind) string {
+	switch {
+	case field == dated:
+		return ""
+	case s.affinity(c) == asNumber:
+		return "CASE WHEN ?1 GLOB '*[^0-9]*' THEN ?1 ELSE CAST(?1 AS NUMERIC) END"
+	}
+	return "?1"
+}
 
 func (sqlite) arguments(statement string) int { return arguments(statement) }
 

@@ -357,6 +357,61 @@ func BenchmarkReads(b *testing.B) {
 	}
 }
 
+type level string
+
+// TestColumns: where Check passes a field of Options.Row, pgx reads it back as it was written.
+func TestColumns(t *testing.T) {
+	for _, access := range []string{"", " default_query_exec_mode=exec"} {
+		column(t, access, "text", 7, false)
+		column(t, access, "text", true, false)
+		column(t, access, "text", 1.5, false)
+		column(t, access, "text", level("x"), true)
+		column(t, access, "bigint", level("7"), true)
+		column(t, access, "bigint", uint64(7), true)
+		column(t, access, "jsonb", "[1,2]", false)
+		column(t, access, "jsonb", 7, true)
+		column(t, access, "numeric", 1.5, true)
+		column(t, access, "real", float32(0.1), true)
+		column(t, access, "timestamptz", time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), true)
+		column(t, access, "date", time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), false)
+		column(t, access, "text[]", []string{"a", "b"}, true)
+	}
+}
+
+// column writes v into a column of a type and reads it, if Check passes, as it should where fits is set.
+func column[F any](t *testing.T, access, column string, v F, fits bool) {
+	type row struct{ F F }
+	_, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
+	pool, err := pgxpool.New(t.Context(), dsn+access)
+	ok(t, "pgxpool.New", err)
+	defer pool.Close()
+	_, err = pool.Exec(t.Context(), `CREATE TABLE own (id text COLLATE "C" PRIMARY KEY, f `+column+`, created_at bigint, expires_at bigint, sweep_at bigint NOT NULL DEFAULT 0, version bigint)`)
+	ok(t, "CREATE TABLE", err)
+	_, err = pool.Exec(t.Context(), "CREATE INDEX ON own (sweep_at)")
+	ok(t, "CREATE INDEX", err)
+	d, err := pgxsql.New(pool, "own", &sql.Options[row]{Row: sql.Row[row]{Columns: []string{"f"}, Fields: func(r *row) []any { return []any{&r.F} }}})
+	ok(t, "New", err)
+	defer func() { _ = d.Close() }()
+	if err = d.Check(t.Context(), time.Hour); err != nil {
+		if fits || !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%T in %s%s: Check: %v", v, column, access, err)
+		}
+		return
+	}
+	now := driver.Floor(d.Now())
+	_, err = d.Insert(t.Context(), "k", row{v}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now)
+	ok(t, "Insert", err)
+	e, err := d.Get(t.Context(), "k")
+	want, _ := json.Marshal(v)
+	got, _ := json.Marshal(e.Value.F)
+	if at, is := any(e.Value.F).(time.Time); is {
+		got, _ = json.Marshal(at.UTC())
+	}
+	if err != nil || string(got) != string(want) || !fits {
+		t.Errorf("%T in %s%s passes Check: Get of %s is %s, %v", v, column, access, want, got, err)
+	}
+}
+
 // TestOneConnection: Check of a pool of one connection waits for no second one.
 func TestOneConnection(t *testing.T) {
 	_, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
