@@ -3,10 +3,8 @@ package slidingttl
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/internal/touches"
 )
 
 const (
@@ -57,34 +55,40 @@ func (s *Store[T]) begin(ctx context.Context, op string) (*stripe, error) {
 	return under, nil
 }
 
-// detached makes f, a part of a call, go on after ctx has ended, for at most Options.TouchTimeout. In a transaction of
-// ctx, over memory, and once Close has been called, f ends with ctx.
-func (s *Store[T]) detached(ctx context.Context, f func(context.Context) error) error {
-	var under *stripe
-	if s.local == nil && !driver.MayUndo(ctx) {
-		under = s.gate.enter()
-	}
-	if under == nil {
-		return f(ctx)
-	}
-	result := make(chan error, 1)
-	go func() {
-		on, cancel := s.touches.UntilClosed(context.WithoutCancel(ctx))
-		defer context.AfterFunc(ctx, func() { time.AfterFunc(s.opts.TouchTimeout, cancel) })()
-		err := touches.ErrExited
-		defer func() {
-			cancel()
-			s.gate.leave(under)
-			result <- err
-		}()
-		err = s.recovered(func() error { return f(on) })
-	}()
-	select {
-	case err := <-result:
+// mostGoOn bounds the calls that go on without their callers.
+const mostGoOn = 64
+
+// goOn calls f, a part of a call, and again without ctx if that has ended before f was done: for at most
+// Options.TouchTimeout, as a call that Close waits for, and while no more than mostGoOn do. In a transaction of ctx, and over
+// memory, f ends with ctx.
+func (s *Store[T]) goOn(ctx context.Context, f func(context.Context) error) error {
+	err := f(ctx)
+	if err == nil || ctx.Err() == nil || s.local != nil || driver.MayUndo(ctx) {
 		return err
-	case <-ctx.Done():
-		return ctx.Err()
 	}
+	again := func() {
+		on, cancel := s.touches.UntilClosed(context.WithoutCancel(ctx))
+		defer cancel()
+		on, end := context.WithTimeout(on, s.opts.TouchTimeout)
+		defer end()
+		_ = s.recovered(func() error { return f(on) })
+	}
+	if s.goingOn.Add(1) > mostGoOn {
+		s.goingOn.Add(-1)
+		return err
+	}
+	under := s.gate.enter()
+	if under == nil {
+		again() // Close waits for this call
+		s.goingOn.Add(-1)
+		return err
+	}
+	go func() {
+		defer s.gate.leave(under)
+		defer s.goingOn.Add(-1)
+		again()
+	}()
+	return err
 }
 
 // own is an error of a caller's function, which passes unchanged.

@@ -2,6 +2,7 @@ package slidingttl_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -185,4 +186,123 @@ func TestDeletedInAnOutage(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		wantBroken(t, s, false)
 	})
+}
+
+// A deletion of long ago excuses no death of a record that another call finds dead.
+func TestDeletionOfThePast(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		name := "never deleted"
+		if deleted {
+			name = "another was deleted an hour ago"
+		}
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				s := open(t, d, tenSeconds, nil)
+				if deleted {
+					must(t, s.Insert(t.Context(), "k", 1))
+					must(t, s.Delete(t.Context(), "k"))
+					time.Sleep(time.Hour)
+				}
+				inner := d.Handle
+				var up atomic.Bool
+				d.Handle = func(c *fakestore.Call[int]) {
+					if c.Op == fakestore.Touch && !up.Load() {
+						c.Err = errDown
+						return
+					}
+					inner(c)
+				}
+				dies := time.Now().Add(5 * time.Second)
+				under.Plant("k", 1, driver.Life{ExpiresAt: driver.Floor(dies)}) // another program's
+				time.Sleep(time.Until(dies) - 230*time.Millisecond)
+				_, err := s.Get(context.Background(), "k") // promises it ten seconds; its touch fails
+				must(t, err)
+				time.Sleep(time.Until(dies) + 10*time.Millisecond)
+				wantErr(t, s.Retire(t.Context(), "k"), slidingttl.ErrNotFound)
+				up.Store(true)
+				time.Sleep(time.Minute)
+				n := s.Stats()
+				t.Logf("Broken %d Shed %d", n.Broken, n.Shed)
+				if n.Broken == 0 {
+					t.Errorf("the death is not counted: %+v", n)
+				}
+			})
+		})
+	}
+}
+
+// Nor does a deletion that was undone.
+func TestUndoneDeletion(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		name := "no deletion"
+		if deleted {
+			name = "a deletion that was rolled back"
+		}
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				s := open(t, d, tenSeconds, nil)
+				must(t, s.Insert(t.Context(), "k", 1))
+				inner := d.Handle
+				var up atomic.Bool
+				d.Handle = func(c *fakestore.Call[int]) {
+					switch {
+					case c.Op == fakestore.Touch && !up.Load():
+						c.Err = errDown
+					case c.Op == fakestore.Delete: // in a transaction that is rolled back
+					default:
+						inner(c)
+					}
+				}
+				if deleted {
+					must(t, s.Delete(driver.WithUndo(t.Context()), "k"))
+				}
+				dies := stored(t, under, "k").ExpiresAt.Time()
+				time.Sleep(time.Until(dies) - 230*time.Millisecond)
+				_, err := s.Get(context.Background(), "k") // promises it ten seconds; its touch fails
+				must(t, err)
+				time.Sleep(time.Until(dies) + 10*time.Millisecond)
+				wantErr(t, s.Retire(t.Context(), "k"), slidingttl.ErrNotFound)
+				up.Store(true)
+				time.Sleep(time.Minute)
+				wantBroken(t, s, true)
+			})
+		})
+	}
+}
+
+// An entry that was dead was promised nothing, though its touch failed once.
+func TestDeadEntry(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		name := "at once"
+		if fails {
+			name = "after a failure"
+		}
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, _ := newRemote[int](time.Millisecond)
+				s := open(t, d, tenSeconds, nil)
+				must(t, s.Insert(t.Context(), "k", 1))
+				e, err := s.Peek(t.Context(), "k")
+				must(t, err)
+				inner := d.Handle
+				var down atomic.Bool
+				down.Store(fails)
+				d.Handle = func(c *fakestore.Call[int]) {
+					if down.Load() {
+						c.Err = errDown
+						return
+					}
+					inner(c)
+				}
+				time.Sleep(tenSeconds.IdleGrace + time.Second)
+				_, err = s.TouchEntry(t.Context(), "k", e)
+				must(t, err)
+				down.Store(false)
+				time.Sleep(time.Minute)
+				wantBroken(t, s, false)
+			})
+		})
+	}
 }

@@ -99,7 +99,7 @@ func (s *Store[T]) readMulti(ctx context.Context, op string, keys []string) (fou
 		if kerr = s.judge(ctx, key, r, began, kerr); kerr == nil {
 			found[key] = r
 		} else if !errors.Is(kerr, ErrNotFound) {
-			failed = append(failed, &KeyError{Index: i, Err: kerr})
+			failed = append(failed, &KeyError{Index: i, Err: cmp.Or(s.touches.Closed(), kerr)})
 		}
 	}
 	return found, failed, err

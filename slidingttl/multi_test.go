@@ -171,3 +171,75 @@ func TestBatchesLeaveNothing(t *testing.T) {
 		t.Errorf("after 10,000 batches %d objects more are held", more)
 	}
 }
+
+// What died while a batch read it is read again, until Close gives that up.
+func TestGivenUpIsErrClosed(t *testing.T) {
+	for _, op := range []string{"get multi", "peek multi"} {
+		t.Run(op, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				d.trip = 10 * time.Millisecond
+				var gets atomic.Int64
+				d.before = func(ctx context.Context, call, _ string) error {
+					if call == "get" && gets.Add(1) == 2 {
+						return hangs(ctx)
+					}
+					return nil
+				}
+				s, err := slidingttl.New(d, session, &slidingttl.Options[int]{})
+				must(t, err)
+				now := driver.Floor(time.Now())
+				under.Plant("k", 1, driver.Life{CreatedAt: now, ExpiresAt: now.Add(15 * time.Millisecond)})
+				answer := make(chan error, 1)
+				go func() {
+					var err error
+					if op == "get multi" {
+						_, err = s.GetMulti(context.Background(), []string{"k"})
+					} else {
+						_, err = s.PeekMulti(context.Background(), []string{"k"})
+					}
+					answer <- err
+				}()
+				time.Sleep(time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				wantErr(t, s.Close(ctx), context.DeadlineExceeded)
+				wantErr(t, <-answer, slidingttl.ErrClosed)
+			})
+		})
+	}
+}
+
+// On a driver that reads and touches in one, too, the keys share one wait.
+func TestWrappedGetMultiReadsAndTouches(t *testing.T) {
+	for _, both := range []bool{false, true} {
+		name := "touches alone"
+		if both {
+			name = "reads and touches in one"
+		}
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				if both {
+					d.Has = []any{(*driver.ReadToucher[int])(nil)}
+				}
+				d.before = func(ctx context.Context, op, _ string) error {
+					if op != "get" { // reads answer at once
+						return sleep(ctx, 90*time.Millisecond)
+					}
+					return nil
+				}
+				s := open(t, d, session, nil)
+				w, err := slidingttl.Wrap[string, int](many{}, s, func(id string) string { return id }, nil)
+				must(t, err)
+				keys, began := plantMany(under, 1000), time.Now()
+				all, err := w.GetMulti(t.Context(), keys)
+				must(t, err)
+				if took := time.Since(began); len(all) != len(keys) || took > 200*time.Millisecond {
+					t.Errorf("%d values after %v", len(all), took)
+				}
+				time.Sleep(time.Minute)
+			})
+		})
+	}
+}

@@ -45,7 +45,10 @@ func (s *Store[T]) readTouch(ctx context.Context, key string, r *readResult[T], 
 		return false, nil
 	}
 	r.since, r.began = since, s.hooks.reading()
-	late := s.touches.Late()
+	late := r.late
+	if late.IsZero() {
+		late = s.touches.Late()
+	}
 	tooLate, stop := touches.At(late)
 	defer stop()
 	select {

@@ -2,6 +2,7 @@ package slidingttl_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -170,5 +171,30 @@ func TestWritesBesideTouches(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A conflict that finds what is known is no touch: an Upsert that always meets it ends.
+func TestUpsertEnds(t *testing.T) {
+	d, under := newRemote[int](time.Millisecond)
+	s := open(t, d, session, nil)
+	must(t, s.Insert(t.Context(), "k", 1))
+	inner, n := d.Handle, 0
+	d.Handle = func(c *fakestore.Call[int]) {
+		if c.Op == fakestore.Replace {
+			if n++; n > 10_000 { // so that the test ends
+				c.Err = errDown
+				return
+			}
+			c.Err = &driver.ConflictError{Found: stored(t, under, "k").Meta}
+			return
+		}
+		inner(c)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	err := s.Upsert(ctx, "k", 2)
+	if !errors.Is(err, driver.ErrConflict) || n > 100 {
+		t.Errorf("%d replaces: %v", n, err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // mode. ErrNotFound: absent, dead, or gone before the touch.
 func (s *Store[T]) Touch(ctx context.Context, key string) (dies time.Time, err error) {
 	err = s.callKey(ctx, opTouch, key, func() error {
-		l, err := s.touchKey(ctx, key, driver.Life{}, false)
+		l, err := s.touchKey(ctx, key, nil, false)
 		dies = l.ExpiresAt.Time()
 		return err
 	})
@@ -194,12 +194,12 @@ func (s *Store[T]) keeps(key string, m *driver.Meta, stored driver.Instant) bool
 const touchKeyAttempts = 16
 
 // touchKey touches the record under key and returns its life, whose expiry is at most the cap.
-// written: it was just written by other means, so a stale read would mislead. was, unless zero, is
-// the life before that write, which continues if the record has none now.
-func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, written bool) (driver.Life, error) {
+// written: it was just written by other means, so a stale read would mislead. was, unless nil, returns
+// the life before that write, which continues if the record that is then read has none.
+func (s *Store[T]) touchKey(ctx context.Context, key string, was func() driver.Life, written bool) (driver.Life, error) {
 	saved, replaced := written, false
 	for attempt := range touchKeyAttempts {
-		r := readResult[T]{op: opTouch, urgent: true, before: was, saved: written}
+		r := readResult[T]{op: opTouch, urgent: true, saved: written}
 		var err error
 		if written || attempt > 0 {
 			err = s.read(ctx, s.latest, key, &r)
@@ -207,6 +207,9 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, wr
 			err = s.readForAccess(ctx, key, &r, true)
 		}
 		if err == nil {
+			if was != nil {
+				r.before = was()
+			}
 			err = s.mayTouch(&r)
 		}
 		if err != nil {
@@ -225,7 +228,7 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, was driver.Life, wr
 			if replaced = o.Err == touches.ErrReplaced; replaced && saved {
 				return driver.Life{}, nil // another save has written over it, or a deletion and a save
 			}
-			was, written = driver.Life{}, false // the next one is another record
+			was, written = nil, false // the next one is another record
 		default:
 			return driver.Life{}, o.Err
 		}

@@ -217,13 +217,16 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 		if op == opInsert {
 			gone()
 		}
-		if deleted, _ := w.s.touches.DeletedSince(key, since); deleted && !told {
-			was = driver.Life{}
+		life := func() driver.Life {
+			if deleted, _ := w.s.touches.DeletedSince(key, since); deleted && !told {
+				return driver.Life{}
+			}
+			return was
 		}
-		return wrap(ctx, opTouch, w.s.detached(ctx, func(ctx context.Context) error { // else the life that it had is lost
-			_, err := w.s.touchKey(ctx, key, was, true)
-			if !told && was.CreatedAt != 0 && errors.Is(err, ErrNotFound) { // that life is past its cap
-				_, err = w.s.touchKey(ctx, key, driver.Life{}, true)
+		return wrap(ctx, opTouch, w.s.goOn(ctx, func(ctx context.Context) error { // else that life is lost
+			_, err := w.s.touchKey(ctx, key, life, true)
+			if !told && life().CreatedAt != 0 && errors.Is(err, ErrNotFound) { // it is past its cap
+				_, err = w.s.touchKey(ctx, key, nil, true)
 			}
 			return err
 		}))

@@ -56,10 +56,11 @@ func Upsert[T any](ctx context.Context, d Driver[T], key string, v T, known *Met
 		case err == nil:
 			return Meta{Life: life, Version: version}, nil
 		case errors.As(err, &conflict):
-			if known != nil && known.CreatedAt != 0 && known.CreatedAt == conflict.Found.CreatedAt && known.Version == conflict.Found.Version {
+			found := &conflict.Found
+			if known != nil && *known != *found && known.CreatedAt != 0 && known.CreatedAt == found.CreatedAt && known.Version == found.Version {
 				attempt--
 			}
-			known = &conflict.Found
+			known = found
 		case known != nil && errors.Is(err, ErrNotFound):
 			known = nil
 		case known == nil && PlanAgain(err):

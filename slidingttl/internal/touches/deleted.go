@@ -13,6 +13,7 @@ type Deletion struct {
 	began, ended driver.Instant
 	first, clock uint64      // the memo's clock, as it began and after it
 	found        bool        // it deleted nothing: the record was found to be gone
+	last         *Deletion   // the last one that did
 	gone         bool        // for good
 	was          driver.Meta // what the memo had of key; zero: nothing
 }
@@ -39,8 +40,10 @@ func (t *Touches) Deleted(ctx context.Context, key string, began Deletion, gone,
 	if t.Memo != nil {
 		d.hash, d.clock = t.Memo.hash(key), t.Memo.clock.Add(1)
 		last := &t.deletions[d.hash%uint64(len(t.deletions))]
-		if d.found && *last != nil && (*last).hash == d.hash { // this store may have deleted it before
-			d.found, d.began, d.was = (*last).found, (*last).began, (*last).was
+		if before := *last; d.found && before != nil && before.hash == d.hash {
+			if d.last = before; before.found {
+				d.last = before.last
+			}
 		}
 		*last = d
 	}
@@ -57,6 +60,7 @@ func (t *Touches) Deleted(ctx context.Context, key string, began Deletion, gone,
 			t.end(n, Outcome{Was: n.Was, Err: ErrGone, result: Lost})
 		default:
 			n.disown(d)
+			t.reorder(n)
 		}
 	}
 	t.dispatch()
@@ -98,7 +102,10 @@ func (t *Touches) deletedSince(a *Access) *Deletion {
 
 // kills reports whether d, nil for none, has deleted a's record, and began before that died.
 func (d *Deletion) kills(a *Access) bool {
-	if d == nil || d.found || !d.ends(a) || a.Was.CreatedAt > d.began {
+	if d != nil && d.found {
+		d = d.last
+	}
+	if d == nil || d.clock <= a.Since || !d.ends(a) || a.Was.CreatedAt > d.began {
 		return false
 	}
 	extended := d.was.CreatedAt != 0 && d.was.CreatedAt == a.Was.CreatedAt && d.was.Alive(d.began)
@@ -146,7 +153,7 @@ func (t *Touches) leaves(n *touch) bool {
 		if sameLife(p.Was, n.Was) {
 			t.count(n.ctx, &n.Access, Outcome{result: Shared}, time.Time{})
 			p.merge(n.Access)
-			p.valued, p.unawaited, p.deleted = p.valued || n.valued, true, p.deleted || n.deleted
+			p.valued, p.unawaited, p.deleted = p.valued || n.valued, p.unawaited || n.unawaited || n.alive(), p.deleted || n.deleted
 			t.reorder(p)
 			return true
 		}

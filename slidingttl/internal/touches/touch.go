@@ -299,7 +299,7 @@ func (t *Touches) landed(n *touch, o Outcome) {
 	}
 	if o.again && !t.leaves(n) {
 		again = t.add(&n.Access)
-		again.unawaited, again.deleted = true, n.deleted
+		again.unawaited, again.deleted = n.unawaited || n.alive(), n.deleted
 		again.fails, again.landings, again.waited, again.readFirst, again.by = n.fails+1, n.landings, n.waited, true, n.by
 		if n.landings < t.pressure.back {
 			again.fails = 1 // the store has recovered since
