@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,6 +165,39 @@ func (n numeral) MarshalDynamoDBAttributeValue() (types.AttributeValue, error) {
 	return number(string(n) + ".00"), nil
 }
 
+// newest is written with the newest first, and joined as one text.
+type newest []string
+
+func (n newest) MarshalDynamoDBAttributeValue() (types.AttributeValue, error) {
+	return attributevalue.Marshal(slices.Collect(func(yield func(string) bool) {
+		for _, v := range slices.Backward(n) {
+			_ = yield(v)
+		}
+	}))
+}
+
+type joined []string
+
+func (j joined) MarshalDynamoDBAttributeValue() (types.AttributeValue, error) {
+	return text(strings.Join(j, ",")), nil
+}
+
+func (j *joined) UnmarshalDynamoDBAttributeValue(av types.AttributeValue) error {
+	s, ok := av.(*types.AttributeValueMemberS)
+	if !ok {
+		return errors.New("no text")
+	}
+	*j = strings.Split(s.Value, ",")
+	return nil
+}
+
+// old has the methods of the SDK's version 1, of the same names.
+type old struct{ cents int }
+
+func (o old) MarshalJSON() ([]byte, error)                     { return strconv.AppendInt(nil, int64(o.cents), 10), nil }
+func (o old) MarshalDynamoDBAttributeValue(*struct{}) error    { return nil }
+func (o *old) UnmarshalDynamoDBAttributeValue(*struct{}) error { return nil }
+
 func acceptsIfKept[T any](t *testing.T, name string, o *Options, v T) {
 	t.Helper()
 	d := &Driver[T]{}
@@ -268,6 +302,19 @@ func TestRefusesWhatIsNotKept(t *testing.T) {
 	acceptsIfKept(t, "a map of what hides nothing", nil, struct{ M map[string]noted }{map[string]noted{"a": {Name: "a"}}})
 	acceptsIfKept(t, "a map of what hides something", nil, struct{ M map[string]noted }{map[string]noted{"a": {"a", "b"}}})
 	acceptsIfKept(t, "keys that are errors", nil, struct{ Failed map[code]int }{map[code]int{404: 1}})
+	acceptsIfKept(t, "a list in another order", nil, struct{ N newest }{newest{"a", "b"}})
+	acceptsIfKept(t, "a list that is the same in that order", nil, struct{ N newest }{newest{"a", "b", "a"}})
+	acceptsIfKept(t, "a list that is a text", nil, struct{ J joined }{joined{"a", "b"}})
+	acceptsIfKept(t, "none of it", nil, struct{ J joined }{})
+	acceptsIfKept(t, "methods of version 1", nil, struct{ Total old }{old{17}})
+	acceptsIfKept(t, "a set of what encodes itself", nil, struct {
+		Roles []joined `dynamodbav:",stringset"`
+	}{[]joined{{"a"}, {"b"}}})
+	acceptsIfKept(t, "any as a string", nil, struct {
+		V any `dynamodbav:",string"`
+	}{"a"})
+	acceptsIfKept(t, "a struct in an interface", nil, struct{ A any }{netip.IPv6Loopback()})
+	acceptsIfKept(t, "what its pointer encodes in an interface", nil, struct{ A any }{sealed{17}})
 	acceptsIfKept(t, "keys that have a format", nil, struct{ M map[hexed]int }{map[hexed]int{17: 1}})
 }
 
@@ -287,6 +334,23 @@ func TestTimesAreKept(t *testing.T) {
 	acceptsIfKept(t, "an embedded one with an option", nil, struct {
 		time.Time `dynamodbav:",omitempty"`
 	}{at})
+	acceptsIfKept(t, "one as a string", nil, struct {
+		At time.Time `dynamodbav:",string"`
+	}{at})
+	for _, v := range []time.Time{time.Unix(1<<40, 0).UTC(), at.AddDate(-3000, 0, 0), at.AddDate(9999-at.Year(), 0, 0)} {
+		acceptsIfKept(t, "a year", nil, struct{ At time.Time }{v})
+		acceptsIfKept(t, "a year as a number", nil, struct {
+			At attributevalue.UnixTime
+		}{attributevalue.UnixTime(time.Unix(v.Unix(), 0))})
+	}
+	zoned := &Driver[any]{}
+	zoned.encoding = zoned.opts.encoding()
+	for seconds, kept := range map[int]bool{3600: true, 1172: false, 1 << 20: false} {
+		_, err := zoned.encode(struct{ At time.Time }{at.In(time.FixedZone("", seconds))})
+		if kept != (err == nil) {
+			t.Errorf("a zone of %d seconds: %v", seconds, err)
+		}
+	}
 	_, err := New[struct{ *time.Time }](struct{ Client }{}, "t", nil)
 	wantInvalid(t, "an embedded pointer", err, "T", "time.Time a name")
 }

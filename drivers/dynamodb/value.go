@@ -1,6 +1,7 @@
 package dynamodb
 
 import (
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,8 +41,8 @@ func (o *Options) encoding() *kit.Encoding {
 			name, _, _ := strings.Cut(text, ",")
 			return name, name == "-"
 		},
-		Pairs:  []kit.Methods{{Encode: "MarshalDynamoDBAttributeValue", Decode: "UnmarshalDynamoDBAttributeValue"}},
-		Keys:   []string{"MarshalText", "UnmarshalText", "String", "Error", "Format"},
+		Pairs:  []kit.Methods{{Encode: reflect.TypeFor[attributevalue.Marshaler](), Decode: reflect.TypeFor[attributevalue.Unmarshaler]()}},
+		Keys:   []reflect.Type{toText, ofText, reflect.TypeFor[fmt.Stringer](), reflect.TypeFor[error](), reflect.TypeFor[fmt.Formatter]()},
 		Native: func(t reflect.Type) bool { return t.ConvertibleTo(reflect.TypeFor[time.Time]()) },
 		Lost:   []reflect.Kind{reflect.Complex64, reflect.Complex128, reflect.Uintptr},
 		Named:  true,
@@ -50,42 +51,51 @@ func (o *Options) encoding() *kit.Encoding {
 		Decode: func(encoded, into any) error {
 			return attributevalue.UnmarshalWithOptions(encoded.(types.AttributeValue), into, o.decoder()...)
 		},
-		Says: func(encoded any, in kit.Said) error {
+		Says: func(encoded any, in kit.Said, order bool) error {
 			var v any
 			err := attributevalue.UnmarshalWithOptions(encoded.(types.AttributeValue), &v, func(d *attributevalue.DecoderOptions) { d.UseNumber = true })
-			says(v, in, 0)
+			says(v, in, 0, order)
 			return err
 		},
 	}
-	for _, m := range []kit.Methods{{Encode: "MarshalText", Decode: "UnmarshalText"}, {Encode: "MarshalBinary", Decode: "UnmarshalBinary"}} {
+	for _, m := range []kit.Methods{{Encode: toText, Decode: ofText}, {Encode: reflect.TypeFor[encoding.BinaryMarshaler](), Decode: reflect.TypeFor[encoding.BinaryUnmarshaler]()}} {
 		if !encoder.UseEncodingMarshalers {
-			m.Encode = ""
+			m.Encode = nil
 		}
 		if !decoder.UseEncodingUnmarshalers {
-			m.Decode = ""
+			m.Decode = nil
 		}
 		e.Pairs = append(e.Pairs, m)
 	}
 	return e
 }
 
-// says adds v, which attributevalue has decoded into an any. A set that an interface holds is read as a list.
-func says(v any, said kit.Said, at uint64) {
+var toText, ofText = reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()
+
+// says adds v, which attributevalue has decoded into an any. A set has no order, and one that an interface holds is read as a list.
+func says(v any, said kit.Said, at uint64, order bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		said.Add(at, '{')
 		for name, in := range v {
 			said.Add(at, name)
-			says(in, said, said.In(at, name))
+			says(in, said, said.In(at, name), order)
 		}
 	case []any:
-		saysEach(v, said, at)
+		said.Add(at, '[')
+		for i, v := range v {
+			in := any("")
+			if order {
+				in = i
+			}
+			says(v, said, said.In(at, in), order)
+		}
 	case []string:
-		saysEach(v, said, at)
+		saysEach(v, said, at, order)
 	case []attributevalue.Number:
-		saysEach(v, said, at)
+		saysEach(v, said, at, order)
 	case [][]byte:
-		saysEach(v, said, at)
+		saysEach(v, said, at, order)
 	case []byte:
 		said.Add(at, string(v))
 	case attributevalue.Number:
@@ -95,18 +105,31 @@ func says(v any, said kit.Said, at uint64) {
 	}
 }
 
-func saysEach[E any](list []E, said kit.Said, at uint64) {
+func saysEach[E any](set []E, said kit.Said, at uint64, order bool) {
 	said.Add(at, '[')
-	for _, v := range list {
-		says(v, said, said.In(at, ""))
+	for _, v := range set {
+		if !order {
+			says(v, said, said.In(at, ""), order)
+		}
 	}
 }
 
 func (o *Options) encoder() (opts []func(*attributevalue.EncoderOptions)) {
+	opts = append(opts, func(e *attributevalue.EncoderOptions) { e.EncodeTime = encodeTime }) // unless o.Encoder sets another
 	if o.Encoder != nil {
 		opts = append(opts, o.Encoder)
 	}
 	return opts
+}
+
+// encodeTime writes times as attributevalue does, and none that it does not read: RFC 3339 has years of four digits and
+// zones of minutes.
+func encodeTime(t time.Time) (types.AttributeValue, error) {
+	s := t.Format(time.RFC3339Nano)
+	if read, err := time.Parse(time.RFC3339, s); err != nil || !read.Equal(t) {
+		return nil, &driver.InvalidError{Field: "value", Value: "a time", Rule: "must be one that RFC 3339 has"}
+	}
+	return text(s), nil
 }
 
 func (o *Options) decoder() (opts []func(*attributevalue.DecoderOptions)) {
@@ -133,7 +156,9 @@ func (d *Driver[T]) encode(v T) (_ map[string]types.AttributeValue, err error) {
 			return nil, err
 		}
 		if encoded == nil {
-			if encoded, err = d.encoding.Encode(given); err != nil {
+			if encoded, err = d.encoding.Encode(given); errors.Is(err, driver.ErrInvalid) {
+				return nil, err
+			} else if err != nil {
 				return nil, invalid("must be one that attributevalue encodes", unquoted{err})
 			}
 		}

@@ -286,6 +286,9 @@ func (g generator) value(t reflect.Type, depth int) reflect.Value {
 
 // dynamic returns a value for an any.
 func (g generator) dynamic(depth int) any {
+	if g.chance(10) {
+		return one(g, append(leaves, g.shape.Leaves...)...).Value(g.Rand)
+	}
 	kinds := []reflect.Type{reflect.TypeFor[bool](), reflect.TypeFor[string](), reflect.TypeFor[float64](), reflect.TypeFor[int64](), reflect.TypeFor[[]byte]()}
 	if depth < 4 {
 		kinds = append(kinds, reflect.TypeFor[[]any](), reflect.TypeFor[map[string]any](), reflect.TypeFor[map[string]any]())

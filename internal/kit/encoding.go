@@ -1,33 +1,36 @@
 package kit
 
 import (
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"math/big"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// Methods are the names of two methods by which values encode and decode themselves.
-type Methods struct{ Encode, Decode string }
+// Methods are the interfaces of values that encode and decode themselves; nil: the encoder or the decoder has none.
+type Methods struct{ Encode, Decode reflect.Type }
 
 // Encoding is an encoder with its decoder.
 type Encoding struct {
 	Name   func(reflect.StructTag) (name string, omits bool) // what a tag calls its field, empty: nothing, and whether it leaves it out
 	Pairs  []Methods                                         // the first that a value has counts
-	Keys   []string                                          // methods that write or read a map's key
+	Keys   []reflect.Type                                    // interfaces that write or read a map's key
 	Native func(reflect.Type) bool                           // what it stores by itself, unless that has one of Pairs; nil: none
 	Lost   []reflect.Kind                                    // what it leaves out
 	Named  bool                                              // it looks for a pointer's methods only of types that have a name
-	Blind  bool                                              // it follows for ever what holds itself, and writes only one of a map's keys that have one text
+	Blind  bool                                              // it ends with no error at what holds itself, keys of one text, and forms that it does not read
 	Encode func(v any) (any, error)
 	Decode func(encoded, into any) error
-	Says   func(encoded any, in Said) error // adds all of it
+	Says   func(encoded any, in Said, order bool) error // adds all of it, each element of a list in the place of its index or in one
 
 	types sync.Map // what doubt is known of each
 	parts sync.Map // the part that is known of each
@@ -40,7 +43,8 @@ type Encoding struct {
 // them all. Methods that are a pair are taken at their word: what they leave out is not stored. Where a type encodes itself
 // and does not decode itself, or the reverse, for keys that have a text, and for interfaces that have methods, the type does
 // not tell what is read back. So a value with such parts is encoded, decoded and encoded again, and Given returns the first
-// form that says the same again, or an *InvalidError. loose: a read decodes into another type, and nothing is tried.
+// form that says the same again, or an *InvalidError. loose: a read decodes into another type, and nothing is tried. What an
+// interface holds has no address, and is refused where its pointer encodes something else.
 func (e *Encoding) Given(v any, loose bool) (given, encoded any, err error) {
 	t := reflect.TypeOf(v)
 	if t == nil {
@@ -50,8 +54,10 @@ func (e *Encoding) Given(v any, loose bool) (given, encoded any, err error) {
 		return &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: rule}
 	}
 	d := e.doubtOf(t)
-	if d.lost != nil && !loose {
-		return nil, nil, d.lost
+	if d.lost != "" && loose {
+		return nil, nil, invalid(d.lost)
+	} else if d.lost != "" {
+		return nil, nil, e.Check(t)
 	}
 	forms := []any{v}
 	if d.bypassed {
@@ -66,7 +72,7 @@ func (e *Encoding) Given(v any, loose bool) (given, encoded any, err error) {
 			forms = []any{v, address}
 		}
 	}
-	if e.Blind && (d.loops || d.keys) {
+	if d.holds || e.Blind && (d.loops || d.keys) {
 		if rule := e.unseen(reflect.ValueOf(forms[0]), deepest); rule != "" {
 			return nil, nil, invalid(rule)
 		}
@@ -83,7 +89,7 @@ func (e *Encoding) Given(v any, loose bool) (given, encoded any, err error) {
 		encodes = encodes || encoded != nil
 	}
 	if !encodes { // the encoder's error tells more
-		return v, nil, nil
+		return forms[0], nil, nil
 	}
 	return nil, nil, invalid("must be read back as it is, and is not: look at how " + d.of + " encodes and decodes itself, hold by pointer what only its pointer encodes, and nothing in an interface that has methods")
 }
@@ -107,24 +113,31 @@ func (e *Encoding) keeps(t reflect.Type, v any) (encoded any, kept bool) {
 		read = read.Elem()
 	}
 	again, err := e.Encode(read.Interface())
-	if err != nil || reflect.DeepEqual(encoded, again) {
-		return encoded, err == nil
-	}
-	was, is := e.said(encoded), e.said(again)
-	for now, left := was, tries; !kept && left > 0; left-- {
-		if kept = !lost(was, now, is); !kept {
-			next, err := e.Encode(v)
-			if err != nil {
-				return encoded, false
-			}
-			now = e.said(next)
-		}
-	}
-	return encoded, kept
+	return encoded, err == nil && e.saysAll(again, v, encoded)
 }
 
-// Said is what is encoded, without the order of lists and the spelling of numbers: for each place a sum of all that stands
-// there. The elements of a list are in one place, that of its name.
+// saysAll reports whether is says what v, which was encoded to was, says each time.
+func (e *Encoding) saysAll(is, v, was any) bool {
+	if reflect.DeepEqual(was, is) {
+		return true
+	}
+	lost, said := e.said(was), e.said(is)
+	if lost == nil {
+		return false // it cannot be told
+	}
+	maps.DeleteFunc(lost, func(at, sum uint64) bool { return said[at] == sum })
+	for left := tries; len(lost) > 0 && left > 0; left-- {
+		next, err := e.Encode(v)
+		if err != nil {
+			return false
+		}
+		said := e.said(next)
+		maps.DeleteFunc(lost, func(at, sum uint64) bool { return said[at] != sum })
+	}
+	return len(lost) == 0
+}
+
+// Said is what is encoded, without the spelling of numbers: for each place a sum of all that stands there.
 type Said map[uint64]uint64
 
 var seed = maphash.MakeSeed()
@@ -139,38 +152,36 @@ func (s Said) Add(at uint64, v any) {
 	s[at] += maphash.Comparable(seed, v)
 }
 
-// In returns the place of a name.
-func (s Said) In(at uint64, name string) uint64 {
+// In returns the place of a name or an index.
+func (s Said) In(at uint64, name any) uint64 {
 	return maphash.Comparable(seed, [2]any{at, name})
 }
 
+// said has what is encoded with the order of lists and without: of a set that is written in another order each time, it is
+// the same without.
 func (e *Encoding) said(encoded any) Said {
 	said := make(Said)
-	if e.Says(encoded, said) != nil {
+	if e.Says(encoded, said, false) != nil || e.Says(encoded, said, true) != nil {
 		return nil
 	}
 	return said
 }
 
-// lost reports whether is, which was read, lacks what was and now say, of one value.
-func lost(was, now, is Said) bool {
-	for at, sum := range was {
-		if now[at] == sum && is[at] != sum {
-			return true
-		}
-	}
-	return len(was) == 0 // it cannot be told
-}
-
 // Check returns an *InvalidError for a t of which a part is never kept.
-func (e *Encoding) Check(t reflect.Type) error { return e.doubtOf(t).lost }
+func (e *Encoding) Check(t reflect.Type) error {
+	if rule := e.doubtOf(t).lost; rule != "" {
+		return &driver.InvalidError{Field: "T", Value: t.String(), Rule: rule}
+	}
+	return nil
+}
 
 // doubt is what a type tells of its values.
 type doubt struct {
 	of    string // the parts of which it does not tell that they are read back; empty: none
 	loops bool   // one may hold itself
+	holds bool   // parts of any type, in an interface
 	keys  bool   // keys of a map may have one text
-	lost  error  // of Check
+	lost  string // the rule that each breaks; empty: none
 
 	bypassed bool // without its address, a part is not encoded by its pointer's method
 	decoded  bool // and decoded by one all the same
@@ -190,6 +201,7 @@ func (e *Encoding) doubtOf(t reflect.Type) *doubt {
 	}
 	d, without := e.walk(t, place{true, true}), e.walk(t, place{false, true})
 	d.bypassed, d.decoded, d.hides = without.bypassed, without.decoded, without.hides
+	d.loops, d.holds, d.keys = d.loops || without.loops, d.holds || without.holds, d.keys || without.keys
 	e.types.Store(t, d)
 	return d
 }
@@ -202,9 +214,7 @@ func (e *Encoding) walk(t reflect.Type, at place) *doubt {
 	visited := make(map[visit]bool) // true: not to its end
 	d := new(doubt)
 	var of []string
-	lost := func(format string, args ...any) {
-		d.lost = &driver.InvalidError{Field: "T", Value: t.String(), Rule: fmt.Sprintf(format, args...)}
-	}
+	lost := func(format string, args ...any) { d.lost = fmt.Sprintf(format, args...) }
 	var within func(reflect.Type, place)
 	within = func(t reflect.Type, at place) {
 		if around, ok := visited[visit{t, at}]; ok {
@@ -218,7 +228,8 @@ func (e *Encoding) walk(t reflect.Type, at place) *doubt {
 		if t.Name() == "" && !at.pointed { // no decoder looks for its methods
 			decoded = -1
 		}
-		if encoded != decoded {
+		nullable := e.Blind && encoded >= 0 && (t.Kind() == reflect.Slice || t.Kind() == reflect.Map) // nil is NULL, without a method
+		if encoded != decoded || p.borrowed || nullable {
 			of = append(of, t.String())
 		}
 		if encoded != p.byPointer {
@@ -239,7 +250,7 @@ func (e *Encoding) walk(t reflect.Type, at place) *doubt {
 		}
 		switch t.Kind() {
 		case reflect.Interface:
-			d.loops = true
+			d.loops, d.holds = true, true
 			if t.NumMethod() > 0 { // no decoder knows what to make for it
 				of = append(of, t.String())
 			}
@@ -260,6 +271,9 @@ func (e *Encoding) walk(t reflect.Type, at place) *doubt {
 				if f.odd != nil {
 					of = append(of, f.odd.String())
 				}
+				if e.styled(f) {
+					of = append(of, f.Type.String())
+				}
 				if f.name == "" {
 					lost("must give %v a name, or a tag with one: of an embedded struct the fields are encoded", f.Type)
 				}
@@ -278,6 +292,7 @@ func (e *Encoding) walk(t reflect.Type, at place) *doubt {
 // part is by which of the pairs a type is encoded without and with its address, and decoded; -1: by none.
 type part struct {
 	byValue, byPointer, decoded int
+	borrowed                    bool    // its method to decode may be that of an embedded pointer or interface, of which a read has none
 	fields                      []field // those of a struct that are encoded without methods
 }
 
@@ -295,7 +310,7 @@ func (e *Encoding) part(t reflect.Type) *part {
 	if known, ok := e.parts.Load(t); ok {
 		return known.(*part)
 	}
-	p := &part{-1, -1, -1, nil}
+	p := &part{byValue: -1, byPointer: -1, decoded: -1}
 	if k := t.Kind(); k != reflect.Pointer && k != reflect.Interface { // which have the methods of what they hold
 		address := reflect.PointerTo(t)
 		for i, m := range slices.Backward(e.Pairs) {
@@ -306,6 +321,9 @@ func (e *Encoding) part(t reflect.Type) *part {
 			}
 			if has(address, m.Decode) {
 				p.decoded = i
+				p.borrowed = t.Kind() == reflect.Struct && slices.ContainsFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool {
+					return f.Anonymous && (f.Type.Kind() == reflect.Pointer || f.Type.Kind() == reflect.Interface) && has(f.Type, m.Decode)
+				})
 			}
 		}
 	}
@@ -322,7 +340,7 @@ type field struct {
 	name                string // as it is encoded; empty: it is embedded, and stored only under a name
 	tagged              bool
 	behind              bool         // an embedded pointer
-	odd                 reflect.Type // that it is embedded in, and no decoder makes, or its own, which is quoted and has methods
+	odd                 reflect.Type // that it is embedded in, or its own, and no decoder makes
 }
 
 // fields returns those of a struct that encoders see: of those of one name the least deep, if that is one, or one alone has
@@ -342,26 +360,20 @@ func (e *Encoding) fields(t reflect.Type) (seen []field) {
 					held = held.Elem()
 				}
 				embeds := f.Anonymous && held.Kind() == reflect.Struct
+				if embeds && held != f.Type && !f.IsExported() {
+					f.odd = held
+				}
 				name, omits := e.Name(f.Tag)
 				switch {
 				case omits || !f.IsExported() && !embeds:
 				case embeds && name == "" && e.native(held):
 					seen = append(seen, f)
 				case embeds && name == "":
-					if held != f.Type {
-						f.behind = true
-						if !f.IsExported() {
-							f.odd = held
-						}
-					}
-					f.Type = held
+					f.behind, f.Type = f.behind || held != f.Type, held
 					embedded = append(embedded, f)
 				default:
 					if f.name, f.tagged = name, name != ""; name == "" {
 						f.name = f.Name
-					}
-					if plain(held) && strings.Contains(string(f.Tag), ",string") && e.part(held).byItself() {
-						f.odd = held
 					}
 					named[f.name] = append(named[f.name], f)
 				}
@@ -386,26 +398,38 @@ func (e *Encoding) native(t reflect.Type) bool { return e.Native != nil && e.Nat
 
 // oddKey reports whether a key may be read as another than it was written as.
 func (e *Encoding) oddKey(t reflect.Type) bool {
-	return !plain(t) || slices.ContainsFunc(e.Keys, func(name string) bool { return has(reflect.PointerTo(t), name) })
+	return !plain(t) || slices.ContainsFunc(e.Keys, func(m reflect.Type) bool { return has(reflect.PointerTo(t), m) })
 }
 
 // plain reports whether a t has nothing that an encoder leaves out.
 func plain(t reflect.Type) bool { return t.Kind() <= reflect.Complex128 || t.Kind() == reflect.String }
 
+// styled reports whether a field's tag asks for a text or a set, of which decoders read not all that they are written from.
+func (e *Encoding) styled(f field) bool {
+	held, tag := f.Type, string(f.Tag)
+	for range 2 { // a pointer to a list
+		if k := held.Kind(); k == reflect.Pointer || k == reflect.Slice || k == reflect.Array {
+			held = held.Elem()
+		}
+	}
+	return (strings.Contains(tag, ",string") || strings.Contains(tag, "set")) &&
+		(e.part(held).byItself() && (e.Blind || plain(held)) || e.Blind && (e.native(held) || held.Kind() == reflect.Interface))
+}
+
+var toText, ofText = reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()
+
 // isOpaque reports whether t is a struct of which no field is encoded, and which has a form that some encoder takes.
 func isOpaque(t reflect.Type) bool {
-	p := reflect.PointerTo(t)
-	return t.Kind() == reflect.Struct && t.NumField() > 0 && (has(p, "MarshalText") || has(p, "MarshalJSON") || has(p, "MarshalBinary")) &&
+	forms := []reflect.Type{toText, reflect.TypeFor[json.Marshaler](), reflect.TypeFor[encoding.BinaryMarshaler]()}
+	return t.Kind() == reflect.Struct && t.NumField() > 0 && slices.ContainsFunc(forms, reflect.PointerTo(t).Implements) &&
 		!slices.ContainsFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.IsExported() })
 }
 
-func has(t reflect.Type, method string) bool {
-	_, ok := t.MethodByName(method)
-	return ok
-}
+func has(t, methods reflect.Type) bool { return methods != nil && t.Implements(methods) }
 
-// deepest is far more levels than any store takes, and far less than what ends the process.
-const deepest = 5000
+// deepest is far more levels than any store takes, and far less than what ends the process. encoding/json has three for each
+// of its own, of which it decodes 10,000.
+const deepest = 30_000
 
 // unseen returns the rule that v breaks without a word of the encoder, down to so many levels.
 func (e *Encoding) unseen(v reflect.Value, levels int) (broken string) {
@@ -418,8 +442,14 @@ func (e *Encoding) unseen(v reflect.Value, levels int) (broken string) {
 	case levels == 0:
 		return "must not hold itself, nor be thousands of levels deep"
 	case p.encodes(v.CanAddr()) >= 0 || e.native(t):
-	case k == reflect.Interface || k == reflect.Pointer:
-		_ = v.IsNil() || within(v.Elem())
+	case k == reflect.String && !utf8.ValidString(v.String()):
+		return "must have no text that is not UTF-8: hold bytes as a []byte"
+	case k == reflect.Interface && !v.IsNil():
+		if within(v.Elem()) {
+			return e.bypassed(v.Elem())
+		}
+	case k == reflect.Pointer && !v.IsNil():
+		within(v.Elem())
 	case k == reflect.Struct:
 		for _, f := range p.fields {
 			if in, err := v.FieldByIndexErr(f.Index); err == nil && !within(in) {
@@ -427,7 +457,7 @@ func (e *Encoding) unseen(v reflect.Value, levels int) (broken string) {
 			}
 		}
 	case k == reflect.Map:
-		if e.oddKey(t.Key()) && v.Len() > 1 {
+		if e.Blind && e.oddKey(t.Key()) && v.Len() > 1 {
 			texts := reflect.MakeMap(reflect.MapOf(t.Key(), reflect.TypeFor[bool]()))
 			for key := range v.Seq() {
 				texts.SetMapIndex(key, reflect.ValueOf(true))
@@ -436,9 +466,27 @@ func (e *Encoding) unseen(v reflect.Value, levels int) (broken string) {
 				return "must have no two keys in a map that have one text"
 			}
 		}
-		v.Seq2()(func(_, in reflect.Value) bool { return within(in) })
-	case (k == reflect.Slice || k == reflect.Array) && !plain(t.Elem()):
+		v.Seq2()(func(key, in reflect.Value) bool {
+			return (key.Kind() != reflect.String || within(key.Convert(reflect.TypeFor[string]()))) && within(in)
+		})
+	case (k == reflect.Slice || k == reflect.Array) && (!plain(t.Elem()) || t.Elem().Kind() == reflect.String):
 		v.Seq2()(func(_, in reflect.Value) bool { return within(in) })
 	}
 	return broken
+}
+
+// bypassed returns the rule that v breaks in an interface, where it has no address.
+func (e *Encoding) bypassed(v reflect.Value) string {
+	d := e.doubtOf(v.Type())
+	if d.lost != "" || !d.bypassed {
+		return d.lost
+	}
+	address := reflect.New(v.Type())
+	address.Elem().Set(v)
+	was, err := e.Encode(address.Interface())
+	is, bad := e.Encode(v.Interface())
+	if err == nil && bad == nil && !e.saysAll(is, address.Interface(), was) {
+		return fmt.Sprintf("must hold %v by pointer, whose methods encode it, since nothing in an interface has an address", v.Type())
+	}
+	return ""
 }

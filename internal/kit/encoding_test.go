@@ -413,12 +413,17 @@ func (c *counted) UnmarshalJSON([]byte) error  { c.writes = new(int); return nil
 // What the trial has encoded is not encoded again.
 func TestJSONStoresWhatWasTried(t *testing.T) {
 	writes := 0
-	b, err := JSON{}.Encode(struct {
+	v := struct {
 		C counted
 		M map[hex16]int
-	}{C: counted{&writes}})
+	}{C: counted{&writes}}
+	b, err := JSON{}.Encode(v)
 	if want := `{"C":1,"M":null}`; err != nil || string(b) != want || writes != 1 {
 		t.Errorf("%s, %v after %d writes", b, err, writes)
+	}
+	given, err := JSON{}.Given(v)
+	if again, _ := json.Marshal(given); err != nil || !slices.Equal(again, b) || writes != 2 {
+		t.Errorf("given as %s, %v after %d writes", again, err, writes)
 	}
 }
 

@@ -20,24 +20,47 @@ func JSONOf[T any]() (JSON, error) {
 	return JSON{t.Kind() == reflect.Interface}, ofJSON.Check(t)
 }
 
-// Given returns what encoding/json is given for v. See [Encoding.Given].
+// Given returns what encoding/json is given for v, or what v was encoded to where it was tried. See [Encoding.Given].
 func (c JSON) Given(v any) (any, error) {
-	given, _, err := ofJSON.Given(v, c.loose)
+	given, encoded, err := ofJSON.Given(v, c.loose)
+	if b, tried := encoded.([]byte); tried && err == nil {
+		return json.RawMessage(b), c.Refused(given, b)
+	}
 	return given, err
 }
 
 // Encode implements driver.Codec.
 func (c JSON) Encode(v any) ([]byte, error) {
-	given, encoded, err := ofJSON.Given(v, c.loose)
-	if encoded == nil && err == nil {
-		encoded, err = ofJSON.Encode(given)
+	given, err := c.Given(v)
+	if err != nil {
+		return nil, err
 	}
-	b, _ := encoded.([]byte)
+	b, err := json.Marshal(given)
+	if err == nil {
+		err = c.Refused(given, b)
+	}
 	return b, err
 }
 
 // Decode implements driver.Codec.
 func (JSON) Decode(b []byte, into any) error { return json.Unmarshal(b, into) }
+
+// levels is how many encoding/json decodes.
+const levels = 10_000
+
+// Refused returns an *InvalidError if encoding/json does not decode what it has encoded given to, or has replaced a part of its text.
+func (JSON) Refused(given any, encoded []byte) error {
+	rule := ""
+	if bytes.Count(encoded, []byte("{"))+bytes.Count(encoded, []byte("[")) > levels && !json.Valid(encoded) {
+		rule = "must have at most 10,000 levels, as encoding/json decodes no more"
+	} else if bytes.Contains(encoded, []byte(`\ufffd`)) {
+		rule = ofJSON.unseen(reflect.ValueOf(given), deepest)
+	}
+	if rule == "" {
+		return nil
+	}
+	return &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", given), Rule: rule}
+}
 
 // NotEncoded returns the error of a write whose value the codec refused with err: an *InvalidError says all itself.
 func NotEncoded(v, codec any, err error) error {
@@ -57,30 +80,33 @@ var ofJSON = &Encoding{
 		name, _, _ := strings.Cut(text, ",")
 		return name, text == "-"
 	},
-	Pairs:  []Methods{{"MarshalJSON", "UnmarshalJSON"}, {"MarshalText", "UnmarshalText"}},
-	Keys:   []string{"MarshalText", "UnmarshalText"},
+	Pairs:  []Methods{{reflect.TypeFor[json.Marshaler](), reflect.TypeFor[json.Unmarshaler]()}, {toText, ofText}},
+	Keys:   []reflect.Type{toText, ofText},
 	Encode: func(v any) (any, error) { return json.Marshal(v) },
 	Decode: func(encoded, into any) error { return json.Unmarshal(bytes.Clone(encoded.([]byte)), into) }, // of which a method may write over its part
-	Says: func(encoded any, in Said) error {
+	Says: func(encoded any, in Said, order bool) error {
 		d := json.NewDecoder(bytes.NewReader(encoded.([]byte)))
 		d.UseNumber()
-		return says(d, in, 0)
+		return says(d, in, 0, order)
 	},
 }
 
 // says adds the next value of d, with every value of a name that an object has twice.
-func says(d *json.Decoder, said Said, at uint64) error {
+func says(d *json.Decoder, said Said, at uint64, order bool) error {
 	token, err := d.Token()
 	said.Add(at, token)
 	if token != json.Delim('{') && token != json.Delim('[') {
 		return err
 	}
-	for in := said.In(at, ""); err == nil && d.More(); err = says(d, said, in) {
+	for i := 0; err == nil && d.More(); i++ {
+		in := any("")
 		if token == json.Delim('{') {
-			name, _ := d.Token()
-			said.Add(at, name)
-			in = said.In(at, fmt.Sprint(name))
+			in, _ = d.Token()
+			said.Add(at, in)
+		} else if order {
+			in = i
 		}
+		err = says(d, said, said.In(at, in), order)
 	}
 	if err == nil {
 		_, err = d.Token()

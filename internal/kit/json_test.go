@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -275,6 +276,50 @@ func (a *account) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plain)(a))
 }
 
+// history is written with the newest first, and sorted is read in an order.
+type history []string
+
+func (h history) MarshalJSON() ([]byte, error) {
+	newest := slices.Clone(h)
+	slices.Reverse(newest)
+	return json.Marshal([]string(newest))
+}
+
+type sorted []string
+
+func (s *sorted) UnmarshalJSON(b []byte) error {
+	err := json.Unmarshal(b, (*[]string)(s))
+	slices.Sort(*s)
+	return err
+}
+
+// wei and held have methods of what they embed, of which a read makes nothing.
+type wei struct{ *big.Int }
+
+type held struct {
+	Wei struct{ both }
+}
+
+type both interface {
+	json.Marshaler
+	json.Unmarshaler
+}
+
+// rank has a method of that name and of other parameters, which encoding/json does not call.
+type rank struct{ N int }
+
+func (r rank) MarshalText() ([]byte, error)  { return fmt.Append(nil, "rank ", r.N), nil }
+func (r *rank) UnmarshalText(s string) error { r.N = len(s); return nil }
+
+type thread struct{ Parent *thread }
+
+func threads(n int) (last *thread) {
+	for range n {
+		last = &thread{last}
+	}
+	return last
+}
+
 // What is not read back is refused by Check or Encode, and nothing else.
 func TestJSONRefuses(t *testing.T) {
 	type purse struct{ Total big.Int }
@@ -401,6 +446,30 @@ func TestJSONRefuses(t *testing.T) {
 		{v: struct{ Err error }{errors.New("no route")}, named: "error"},
 		{v: struct{ Errs []error }{[]error{errors.New("a")}}, named: "error"},
 		{v: struct{ M map[string]fmt.Stringer }{map[string]fmt.Stringer{"a": time.Second}}, named: "fmt.Stringer"},
+		{v: history{"a"}},
+		{v: history{"a", "b", "a"}},
+		{v: history{"a", "b"}, named: "kit.history"},
+		{v: [2]history{{"a", "a"}, {"a", "b"}}, named: "kit.history"},
+		{v: []sorted{{"a", "b"}, {}}},
+		{v: struct{ S sorted }{sorted{"b", "a"}}, named: "kit.sorted"},
+		{v: wei{big.NewInt(17)}, named: "kit.wei"},
+		{v: struct{ Price wei }{wei{big.NewInt(17)}}, named: "kit.wei"},
+		{v: held{struct{ both }{big.NewInt(17)}}, named: "kit.both"},
+		{v: struct {
+			*fields `json:"f"`
+		}{&fields{1}}, named: "kit.fields"},
+		{v: rank{17}, named: "kit.rank"},
+		{v: threads(10_000)},
+		{v: threads(10_001), named: "10,000 levels"},
+		{v: "\u00e9\ufffd\ud7ff"},
+		{v: "\xe9", named: "UTF-8"},
+		{v: []any{[]string{"a", "\xff"}}, named: "UTF-8"},
+		{v: struct{ M map[string][]int }{map[string][]int{"\xff": nil}}, named: "UTF-8"},
+		{v: struct{ B []byte }{[]byte("\xff")}},
+		{v: json.RawMessage(`"\ufffd"`)},
+		{v: struct{ A any }{sum}, named: "big.Int"},
+		{v: []map[string]any{{"a": purse{sum}}}, named: "purse"},
+		{v: []any{map[string]big.Int{"a": sum}}, named: "big.Int"},
 	} {
 		err := ofJSON.Check(reflect.TypeOf(c.v))
 		b, bad := JSON{}.Encode(c.v)
@@ -555,9 +624,14 @@ func TestJSONOfTypeOfInterface(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	for _, v := range []any{map[string]big.Int{"a": {}}, &view{"n", "s"}, map[point]int{{1.001, 1}: 1, {1.002, 1}: 2}, []error{errors.New("a")}} {
+	for _, v := range []any{&view{"n", "s"}, map[point]int{{1.001, 1}: 1, {1.002, 1}: 2}, []error{errors.New("a")}, []any{fast{1}, &view{"n", "s"}}} {
 		if _, err := codec.Encode(v); err != nil {
 			t.Errorf("%T: %v", v, err)
+		}
+	}
+	for _, v := range []any{map[string]big.Int{"a": {}}, []any{view{"n", "s"}}, []any{big.Int{}}} {
+		if _, err := codec.Encode(v); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%T: %v, want it refused", v, err)
 		}
 	}
 }
