@@ -1,8 +1,10 @@
 package couchbase_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"math/big"
 	"net/netip"
 	"strings"
@@ -97,6 +99,47 @@ func TestLostByJSON(t *testing.T) {
 	}
 	if _, err := couchbase.New[map[string]account](f.c, &couchbase.Options{Transcoder: packed{}}); err != nil {
 		t.Error(err)
+	}
+}
+
+// upload can be written once: it reads what it writes.
+type upload struct{ io.Reader }
+
+func (u upload) MarshalJSON() ([]byte, error) {
+	b, err := io.ReadAll(u.Reader)
+	return append(append([]byte{'"'}, b...), '"'), err
+}
+
+func (u *upload) UnmarshalJSON(b []byte) error {
+	u.Reader = bytes.NewReader(b[1 : len(b)-1])
+	return nil
+}
+
+// A value that was tried is stored as it was then, and text that is not UTF-8 only where it is stored as it is.
+func TestStoresWhatIsRead(t *testing.T) {
+	f := open(t)
+	type beside struct {
+		Body upload
+		Seen map[netip.Addr]int
+	}
+	policy := slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: 2 * time.Hour}
+	for name, code := range map[string]gocb.Transcoder{"json": nil, "legacy": gocb.NewLegacyTranscoder()} {
+		o := &couchbase.Options{Transcoder: code}
+		s := newStore(t, f, newDriver[beside](t, f, o), policy, nil)
+		ok(t, "Upsert", s.Upsert(t.Context(), name, beside{upload{strings.NewReader("hello")}, map[netip.Addr]int{netip.IPv6Loopback(): 1}}))
+		got, err := s.Get(t.Context(), name)
+		ok(t, "Get", err)
+		if b, _ := io.ReadAll(got.Body); string(b) != "hello" {
+			t.Errorf("%s: a body is read as %q", name, b)
+		}
+		texts := newStore(t, f, newDriver[string](t, f, o), policy, nil)
+		if err := texts.Upsert(t.Context(), name, "\xe9"+strings.Repeat("[", 10_001)); code == nil != errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%s: text that is not UTF-8: %v", name, err)
+		}
+		names := newStore(t, f, newDriver[profile](t, f, o), policy, nil)
+		if err := names.Upsert(t.Context(), name, profile{Name: "\xe9"}); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%s: a field that is not UTF-8: %v", name, err)
+		}
 	}
 }
 
