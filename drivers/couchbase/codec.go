@@ -43,7 +43,7 @@ func (c codec) encode(v any) (document, error) {
 		if null {
 			return document{[]byte("null"), jsonFlags}, nil
 		}
-		if !raw && !shared && !isText(v) {
+		if !raw && !shared && !(c.flags && isText(v)) {
 			body, err := c.json.Encode(v)
 			if err != nil {
 				return document{}, kit.NotEncoded(v, c.Transcoder, kit.Unquoted{Err: err})

@@ -20,24 +20,18 @@ func JSONOf[T any]() (JSON, error) {
 	return JSON{t.Kind() == reflect.Interface}, ofJSON.Check(t)
 }
 
-// Given returns what encoding/json is given for v, or what v was encoded to where it was tried. See [Encoding.Given].
-func (c JSON) Given(v any) (any, error) {
-	given, encoded, err := ofJSON.Given(v, c.loose)
-	if b, tried := encoded.([]byte); tried && err == nil {
-		return json.RawMessage(b), c.Refused(given, b)
-	}
-	return given, err
-}
-
-// Encode implements driver.Codec.
+// Encode implements driver.Codec. See [Encoding.Given] for what is refused.
 func (c JSON) Encode(v any) ([]byte, error) {
-	given, err := c.Given(v)
+	given, encoded, err := ofJSON.Given(v, c.loose)
 	if err != nil {
 		return nil, err
 	}
-	b, err := json.Marshal(given)
+	b, tried := encoded.([]byte)
+	if !tried {
+		b, err = json.Marshal(given)
+	}
 	if err == nil {
-		err = c.Refused(given, b)
+		err = refused(given, b)
 	}
 	return b, err
 }
@@ -48,8 +42,8 @@ func (JSON) Decode(b []byte, into any) error { return json.Unmarshal(b, into) }
 // levels is how many encoding/json decodes.
 const levels = 10_000
 
-// Refused returns an *InvalidError if encoding/json does not decode what it has encoded given to, or has replaced a part of its text.
-func (JSON) Refused(given any, encoded []byte) error {
+// refused returns an *InvalidError if encoding/json does not decode what it has encoded given to, or has replaced a part of its text.
+func refused(given any, encoded []byte) error {
 	rule := ""
 	if bytes.Count(encoded, []byte("{"))+bytes.Count(encoded, []byte("[")) > levels && !json.Valid(encoded) {
 		rule = "must have at most 10,000 levels, as encoding/json decodes no more"
