@@ -153,8 +153,12 @@ func (c rueidisClient) write(ctx context.Context, cmd Command) Answer {
 	case <-ctx.Done():
 		return Answer{Kind: Unsent, Err: ctx.Err()}
 	}
-	until, cancel := context.WithTimeoutCause(ctx, silence, errSilence)
-	defer cancel()
+	until := ctx
+	if by, ok := ctx.Deadline(); !ok || time.Until(by) > silence {
+		var cancel context.CancelFunc
+		until, cancel = context.WithTimeoutCause(ctx, silence, errSilence)
+		defer cancel()
+	}
 	a := within(until, 0, func() Answer {
 		defer func() { <-under }()
 		return answerOf(c.Client.Do(undated{until}, built))
