@@ -9,11 +9,14 @@ import (
 
 // absent reports whether "not found" was a right answer for key: at some moment of the
 // call the record was not there, or dead by the process's clock.
-func (w *world) absent(o *op, key string) bool {
+func (w *world) absent(o *op, key string) bool { return w.absentBy(o, key, 0) }
+
+// absentBy is absent by a clock that is so far ahead of the process's.
+func (w *world) absentBy(o *op, key string, ahead time.Duration) bool {
 	p := o.p
 	gone := func(s *state, _, last time.Time) bool {
 		return !s.present ||
-			p.any(s.value.kind, o.start, o.end, func(r rule) bool { return r.dead(s.Life, floor(p.clock(last))) }) ||
+			p.any(s.value.kind, o.start, o.end, func(r rule) bool { return r.dead(s.Life, floor(p.clock(last).Add(ahead))) }) ||
 			w.memory != nil && s.ExpiresAt != 0 && s.ExpiresAt <= floor(last) // by the memory driver's clock
 	}
 	if w.sometime(key, o.start, o.end, gone) {

@@ -73,8 +73,8 @@ func (w *world) erred(o *op, key string, err error) bool {
 		if o.reads > 0 {
 			o.i.gone[key] = absence{start: o.start, effect: o.start, told: o.end}
 		}
-	case errors.Is(err, slidingttl.ErrShed): // the record died before the touch, and another has its place
-		if !o.p.opts.Strict || o.writes() && o.name != "get or insert" || !w.absent(o, key) {
+	case errors.Is(err, slidingttl.ErrShed): // the record died before the touch, by the clock of the process whose record has its place
+		if !o.p.opts.Strict || o.writes() && o.name != "get or insert" || !w.absentBy(o, key, w.plan.maxSkew) {
 			bad(12)
 		}
 	case errors.Is(err, slidingttl.ErrExists):
