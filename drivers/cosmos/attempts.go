@@ -19,6 +19,7 @@ type attempts struct {
 	kit.Attempts
 	traced    atomic.Bool // the transport tells of its connections
 	connected atomic.Bool // a request has a connection and no parsed answer
+	answered  atomic.Bool // the last request, and not one before it that net/http has sent again
 	lost      atomic.Bool // azcosmos has asked for the context's error when a request had no answer
 }
 
@@ -33,7 +34,7 @@ type unrepeated struct {
 
 // Err implements context.Context.
 func (c unrepeated) Err() error {
-	c.a.lost.Store(c.a.Unsure())
+	c.a.lost.Store(c.a.Unsure() && !c.a.answered.Load())
 	return c.Context.Err()
 }
 
@@ -63,10 +64,16 @@ func (a *attempts) follow(ctx context.Context, retry policy.RetryOptions) (conte
 		return again
 	}
 	return policy.WithRetryOptions(httptrace.WithClientTrace(unrepeated{ctx, a, end}, &httptrace.ClientTrace{
-		GetConn:              func(string) { a.traced.Store(true) },
-		GotConn:              func(httptrace.GotConnInfo) { a.connected.Store(true) },
-		WroteHeaders:         a.Sent,
-		GotFirstResponseByte: a.Answered,
+		GetConn: func(string) {
+			a.traced.Store(true)
+			a.answered.Store(false)
+		},
+		GotConn:      func(httptrace.GotConnInfo) { a.connected.Store(true) },
+		WroteHeaders: a.Sent,
+		GotFirstResponseByte: func() {
+			a.answered.Store(true)
+			a.Answered()
+		},
 	}), retry), end
 }
 
@@ -80,7 +87,7 @@ func (a *attempts) failed(ctx context.Context, err error) error {
 	if s := status(err); s >= 500 || s == http.StatusRequestTimeout || s == 0 && (a.connected.Load() || untold) {
 		a.Sent()
 	}
-	if ctx.Err() == nil && errors.Is(err, context.Canceled) {
+	if ctx.Err() == nil && a.lost.Load() && errors.Is(err, context.Canceled) {
 		return a.Failed(ctx, errLost)
 	}
 	return a.Failed(ctx, failed(ctx, err))

@@ -47,7 +47,7 @@ type Options struct {
 
 	// Retry configures how a write is resent that Cosmos DB did not execute: throttled (429), or
 	// met by another write (449) or a split (410). Other writes are not resent. The client's own
-	// Retry, which a driver cannot read, applies only to reads. StatusCodes and ShouldRetry are
+	// Retry, which a driver cannot read, applies only to reads other than Latest. StatusCodes and ShouldRetry are
 	// ignored. Zero fields: azcore's defaults, and a RetryDelay of 50 ms.
 	Retry policy.RetryOptions
 

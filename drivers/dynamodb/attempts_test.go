@@ -433,6 +433,12 @@ func TestSentTwiceByAProxy(t *testing.T) {
 				_, err := s.Update(ctx, "k", func(session) (session, error) { return session{User: "updated"}, nil })
 				return err
 			}
+			retire := func() error { // which takes its own end for another's of the same second
+				if err := s.Retire(ctx, "k"); !errors.Is(err, slidingttl.ErrNotFound) {
+					return errors.Join(errors.New("want not found"), err)
+				}
+				return nil
+			}
 			for i, step := range []struct {
 				after time.Duration
 				call  func() error
@@ -446,7 +452,7 @@ func TestSentTwiceByAProxy(t *testing.T) {
 				{10 * time.Minute, func() error { _, err := s.Get(ctx, "k"); return err }, "updated"},
 				{25 * time.Minute, func() error { _, err := s.Get(ctx, "k"); return err }, "updated"},
 				{time.Minute, func() error { _, err := s.Touch(ctx, "k"); return err }, "updated"},
-				{0, func() error { return s.Retire(ctx, "k") }, ""},
+				{0, retire, ""},
 				{0, func() error { return s.Insert(ctx, "k", session{User: "five"}) }, "five"},
 				{5 * time.Minute, func() error { _, err := s.Get(ctx, "k"); return err }, "five"},
 				{0, func() error { return s.Delete(ctx, "k") }, ""},
