@@ -81,8 +81,8 @@ func (c *client) callRow(o *op) {
 		o.i.saves[o.value.id] = o
 		err := o.i.r.Upsert(ctx, o.key, o.value)
 		c.finish(o, err)
-		if e, ok := errors.AsType[*slidingttl.Error](err); ok && e.Op == "touch" {
-			o.touchFailed = true // or that of an earlier access, which is one with it
+		if e, ok := errors.AsType[*slidingttl.Error](err); ok && e.Op == "touch" || err != nil && ctx.Err() != nil {
+			o.touchFailed = true // or that of an earlier access, which is one with it; or its touch goes on without its caller
 		}
 	default:
 		ctx, s := c.begin(o, "delete")
