@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -50,13 +49,8 @@ func (f OwnField) Check(goType string, through func(name string) (decoded any, f
 		}
 	}
 	zero, _, failed := through("")
-	if zero == nil { // the decoder needs a whole value: an error of another type is of the field
-		_, _, err := through(f.Name)
-		_, _, other := through("any " + f.Name)
-		if rootType(err) == rootType(other) || err == nil || f.Guess != nil && f.Guess(err) {
-			return false, nil
-		}
-		return false, refused(unheld, err)
+	if zero == nil {
+		return false, nil // the decoder needs a whole value
 	}
 	look := func(name string) (map[string]any, error) {
 		v, fields, err := through(name)
@@ -79,7 +73,7 @@ func (f OwnField) Check(goType string, through func(name string) (decoded any, f
 	case err != nil && (exact || keeps) && f.Guess != nil && f.Guess(err):
 		return true, nil
 	case err != nil:
-		return false, refused(unheld, err)
+		return false, refused("cannot hold what the driver writes there", err)
 	case reflect.DeepEqual(got, none) || keeps && failed != nil:
 		return false, nil
 	case failed != nil:
@@ -92,14 +86,4 @@ func (f OwnField) Check(goType string, through func(name string) (decoded any, f
 		return f.Guess != nil, nil
 	}
 	return false, refused("would be overwritten", nil)
-}
-
-const unheld = "cannot hold what the driver writes there"
-
-// rootType returns the type of the error that err wraps, and nil for none.
-func rootType(err error) reflect.Type {
-	for in := errors.Unwrap(err); in != nil; in = errors.Unwrap(err) {
-		err = in
-	}
-	return reflect.TypeOf(err)
 }
