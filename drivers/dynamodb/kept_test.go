@@ -1,6 +1,7 @@
 package dynamodb
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -198,6 +199,16 @@ func (o old) MarshalJSON() ([]byte, error)                     { return strconv.
 func (o old) MarshalDynamoDBAttributeValue(*struct{}) error    { return nil }
 func (o *old) UnmarshalDynamoDBAttributeValue(*struct{}) error { return nil }
 
+// peer is a key of any bytes, with a text.
+type peer string
+
+func (p peer) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, []byte(p)), nil }
+func (p *peer) UnmarshalText(b []byte) error {
+	raw, err := hex.DecodeString(string(b))
+	*p = peer(raw)
+	return err
+}
+
 func acceptsIfKept[T any](t *testing.T, name string, o *Options, v T) {
 	t.Helper()
 	d := &Driver[T]{}
@@ -236,6 +247,7 @@ func (s *sealed) UnmarshalDynamoDBAttributeValue(av types.AttributeValue) error 
 
 // New or the write refuses a value that is not read back, and no other.
 func TestRefusesWhatIsNotKept(t *testing.T) {
+	json := &Options{Encoder: func(e *attributevalue.EncoderOptions) { e.TagKey = "json" }, Decoder: func(d *attributevalue.DecoderOptions) { d.TagKey = "json" }}
 	acceptsIfKept(t, "what only its pointer encodes", nil, struct{ S sealed }{sealed{17}})
 	acceptsIfKept(t, "a map of that", nil, struct{ M map[string]sealed }{map[string]sealed{"a": {17}}})
 	acceptsIfKept(t, "a map of an interface", nil, struct{ S shapes }{shapes{"a": square{2}}})
@@ -245,9 +257,7 @@ func TestRefusesWhatIsNotKept(t *testing.T) {
 		A int
 		M map[string]anyItem `dynamodbav:"-,omitempty"`
 	}{A: 1})
-	acceptsIfKept(t, "a field left out by the tag that Encoder names", &Options{
-		Encoder: func(e *attributevalue.EncoderOptions) { e.TagKey = "json" }, Decoder: func(d *attributevalue.DecoderOptions) { d.TagKey = "json" },
-	}, struct {
+	acceptsIfKept(t, "a field left out by the tag that Encoder names", json, struct {
 		A int
 		M map[string]anyItem `json:"-"`
 	}{A: 1})
@@ -263,6 +273,9 @@ func TestRefusesWhatIsNotKept(t *testing.T) {
 		At time.Time // with what only this process knows
 		F  func()
 	}{At: time.Now()}); err != nil {
+		t.Error(err)
+	}
+	if _, err := now.encode(struct{ M map[peer]int }{map[peer]int{"\xff": 1, "\xfe": 2}}); err != nil {
 		t.Error(err)
 	}
 	acceptsIfKept(t, "keys that have a name", nil, struct{ Hours map[time.Weekday]int }{map[time.Weekday]int{time.Monday: 8}})
@@ -312,6 +325,9 @@ func TestRefusesWhatIsNotKept(t *testing.T) {
 	}{[]joined{{"a"}, {"b"}}})
 	acceptsIfKept(t, "any as a string", nil, struct {
 		V any `dynamodbav:",string"`
+	}{"a"})
+	acceptsIfKept(t, "that of two tags", json, struct {
+		V any `dynamodbav:",string" json:"v"`
 	}{"a"})
 	acceptsIfKept(t, "a struct in an interface", nil, struct{ A any }{netip.IPv6Loopback()})
 	acceptsIfKept(t, "what its pointer encodes in an interface", nil, struct{ A any }{sealed{17}})

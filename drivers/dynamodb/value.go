@@ -30,16 +30,13 @@ func (o *Options) encoding() *kit.Encoding {
 		o.Decoder(&decoder)
 	}
 	e := &kit.Encoding{
-		Name: func(tag reflect.StructTag) (string, bool) {
-			text := ""
-			if encoder.TagKey != "" {
-				text = tag.Get(encoder.TagKey)
+		Name: func(tag reflect.StructTag) (name, options string, omits bool) {
+			name, options, _ = strings.Cut(tag.Get("dynamodbav"), ",")
+			if text := tag.Get(encoder.TagKey); text != "" {
+				of, more, _ := strings.Cut(text, ",")
+				name, options = of, options+","+more
 			}
-			if text == "" {
-				text = tag.Get("dynamodbav")
-			}
-			name, _, _ := strings.Cut(text, ",")
-			return name, name == "-"
+			return name, options, name == "-"
 		},
 		Pairs:  []kit.Methods{{Encode: reflect.TypeFor[attributevalue.Marshaler](), Decode: reflect.TypeFor[attributevalue.Unmarshaler]()}},
 		Keys:   []reflect.Type{toText, ofText, reflect.TypeFor[fmt.Stringer](), reflect.TypeFor[error](), reflect.TypeFor[fmt.Formatter]()},
@@ -54,7 +51,7 @@ func (o *Options) encoding() *kit.Encoding {
 		Says: func(encoded any, in kit.Said, order bool) error {
 			var v any
 			err := attributevalue.UnmarshalWithOptions(encoded.(types.AttributeValue), &v, func(d *attributevalue.DecoderOptions) { d.UseNumber = true })
-			says(v, in, 0, order)
+			says(v, in, kit.Place{}, order)
 			return err
 		},
 	}
@@ -73,22 +70,18 @@ func (o *Options) encoding() *kit.Encoding {
 var toText, ofText = reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()
 
 // says adds v, which attributevalue has decoded into an any. A set has no order, and one that an interface holds is read as a list.
-func says(v any, said kit.Said, at uint64, order bool) {
+func says(v any, said kit.Said, at kit.Place, order bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		said.Add(at, '{')
 		for name, in := range v {
 			said.Add(at, name)
-			says(in, said, said.In(at, name), order)
+			says(in, said, at.In(name), order)
 		}
 	case []any:
 		said.Add(at, '[')
 		for i, v := range v {
-			in := any("")
-			if order {
-				in = i
-			}
-			says(v, said, said.In(at, in), order)
+			says(v, said, at.At(i, order), order)
 		}
 	case []string:
 		saysEach(v, said, at, order)
@@ -105,11 +98,11 @@ func says(v any, said kit.Said, at uint64, order bool) {
 	}
 }
 
-func saysEach[E any](set []E, said kit.Said, at uint64, order bool) {
+func saysEach[E any](set []E, said kit.Said, at kit.Place, order bool) {
 	said.Add(at, '[')
 	for _, v := range set {
 		if !order {
-			says(v, said, said.In(at, ""), order)
+			says(v, said, at.At(0, order), order)
 		}
 	}
 }

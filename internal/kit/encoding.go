@@ -21,16 +21,16 @@ type Methods struct{ Encode, Decode reflect.Type }
 
 // Encoding is an encoder with its decoder.
 type Encoding struct {
-	Name   func(reflect.StructTag) (name string, omits bool) // what a tag calls its field, empty: nothing, and whether it leaves it out
-	Pairs  []Methods                                         // the first that a value has counts
-	Keys   []reflect.Type                                    // interfaces that write or read a map's key
-	Native func(reflect.Type) bool                           // what it stores by itself, unless that has one of Pairs; nil: none
-	Lost   []reflect.Kind                                    // what it leaves out
-	Named  bool                                              // it looks for a pointer's methods only of types that have a name
-	Blind  bool                                              // it ends with no error at what holds itself, keys of one text, and forms that it does not read
+	Name   func(reflect.StructTag) (name, options string, omits bool) // what a tag calls its field, empty: nothing, and whether it leaves it out
+	Pairs  []Methods                                                  // the first that a value has counts
+	Keys   []reflect.Type                                             // interfaces that write or read a map's key
+	Native func(reflect.Type) bool                                    // what it stores by itself, unless that has one of Pairs; nil: none
+	Lost   []reflect.Kind                                             // what it leaves out
+	Named  bool                                                       // it looks for a pointer's methods only of types that have a name
+	Blind  bool                                                       // it ends with no error at what holds itself, keys of one text, and forms that it does not read
 	Encode func(v any) (any, error)
 	Decode func(encoded, into any) error
-	Says   func(encoded any, in Said, order bool) error // adds all of it, each element of a list in the place of its index or in one
+	Says   func(encoded any, in Said, order bool) error // adds all of it, with the order of lists or without
 
 	types sync.Map // what doubt is known of each
 	parts sync.Map // the part that is known of each
@@ -82,7 +82,7 @@ func (e *Encoding) Given(v any, loose bool) (given, encoded any, err error) {
 	}
 	encodes := false
 	for _, form := range forms {
-		encoded, kept := e.keeps(t, form)
+		encoded, kept := e.keeps(t, form, d.compared)
 		if kept {
 			return form, encoded, nil
 		}
@@ -94,12 +94,13 @@ func (e *Encoding) Given(v any, loose bool) (given, encoded any, err error) {
 	return nil, nil, invalid("must be read back as it is, and is not: look at how " + d.of + " encodes and decodes itself, hold by pointer what only its pointer encodes, and nothing in an interface that has methods")
 }
 
-// tries is how often a value is encoded before it is taken for one that always says the same.
-const tries = 16
+// tries is how often a value is encoded before it is taken for one that always says the same. Go goes through a map of two
+// in the one order 7 times of 8.
+const tries = 256
 
-// keeps returns what v, a t or its address, is encoded to, nil if it is not, and whether what is read of that says the
+// keeps returns what v, a t or its address, is encoded to, nil if it is not, and whether that is read, and compared says the
 // same. What v says differently each time is not held against it. A panic is one of the value's methods.
-func (e *Encoding) keeps(t reflect.Type, v any) (encoded any, kept bool) {
+func (e *Encoding) keeps(t reflect.Type, v any, compared bool) (encoded any, kept bool) {
 	defer func() { _ = recover() }()
 	encoded, err := e.Encode(v)
 	if err != nil {
@@ -108,6 +109,9 @@ func (e *Encoding) keeps(t reflect.Type, v any) (encoded any, kept bool) {
 	read := reflect.New(t)
 	if e.Decode(encoded, read.Interface()) != nil {
 		return encoded, false
+	}
+	if !compared {
+		return encoded, true
 	}
 	if reflect.TypeOf(v) == t {
 		read = read.Elem()
@@ -131,6 +135,9 @@ func (e *Encoding) saysAll(is, v, was any) bool {
 		if err != nil {
 			return false
 		}
+		if reflect.DeepEqual(was, next) {
+			continue
+		}
 		said := e.said(next)
 		maps.DeleteFunc(lost, func(at, sum uint64) bool { return said[at] != sum })
 	}
@@ -142,19 +149,33 @@ type Said map[uint64]uint64
 
 var seed = maphash.MakeSeed()
 
-// Add adds what stands in a place, numbers as a json.Number. The place of the whole is 0.
-func (s Said) Add(at uint64, v any) {
+// Place is the names that lead to a part, and with the order of lists the indices. That of the whole is the zero Place.
+// What stands at all indices is one sum, so that two elements which change places show in it.
+type Place struct{ names, indices uint64 }
+
+// In returns the place of a name.
+func (p Place) In(name string) Place {
+	p.names = maphash.Comparable(seed, [2]any{p.names, name})
+	return p
+}
+
+// At returns the place of an element of a list.
+func (p Place) At(i int, order bool) Place {
+	p.names = maphash.Comparable(seed, [2]any{p.names, order})
+	if order {
+		p.indices = maphash.Comparable(seed, [2]any{p.indices, i})
+	}
+	return p
+}
+
+// Add adds what stands in a place, numbers as a json.Number.
+func (s Said) Add(at Place, v any) {
 	if number, ok := v.(json.Number); ok {
 		if f, _, err := big.ParseFloat(string(number), 10, 1000, big.ToNearestEven); err == nil {
 			v = json.Number(f.Text('p', 0))
 		}
 	}
-	s[at] += maphash.Comparable(seed, v)
-}
-
-// In returns the place of a name or an index.
-func (s Said) In(at uint64, name any) uint64 {
-	return maphash.Comparable(seed, [2]any{at, name})
+	s[at.names] += maphash.Comparable(seed, [2]any{at.indices, v})
 }
 
 // said has what is encoded with the order of lists and without: of a set that is written in another order each time, it is
@@ -177,11 +198,12 @@ func (e *Encoding) Check(t reflect.Type) error {
 
 // doubt is what a type tells of its values.
 type doubt struct {
-	of    string // the parts of which it does not tell that they are read back; empty: none
-	loops bool   // one may hold itself
-	holds bool   // parts of any type, in an interface
-	keys  bool   // keys of a map may have one text
-	lost  string // the rule that each breaks; empty: none
+	of       string // the parts of which it does not tell that they are read back; empty: none
+	compared bool   // nor that they say the same
+	loops    bool   // one may hold itself
+	holds    bool   // parts of any type, in an interface
+	keys     bool   // keys of a map may have one text
+	lost     string // the rule that each breaks; empty: none
 
 	bypassed bool // without its address, a part is not encoded by its pointer's method
 	decoded  bool // and decoded by one all the same
@@ -213,7 +235,7 @@ func (e *Encoding) walk(t reflect.Type, at place) *doubt {
 	}
 	visited := make(map[visit]bool) // true: not to its end
 	d := new(doubt)
-	var of []string
+	var of, borrowed []string
 	lost := func(format string, args ...any) { d.lost = fmt.Sprintf(format, args...) }
 	var within func(reflect.Type, place)
 	within = func(t reflect.Type, at place) {
@@ -229,8 +251,10 @@ func (e *Encoding) walk(t reflect.Type, at place) *doubt {
 			decoded = -1
 		}
 		nullable := e.Blind && encoded >= 0 && (t.Kind() == reflect.Slice || t.Kind() == reflect.Map) // nil is NULL, without a method
-		if encoded != decoded || p.borrowed || nullable {
+		if encoded != decoded || nullable {
 			of = append(of, t.String())
+		} else if p.borrowed { // a method of its own is taken at its word
+			borrowed = append(borrowed, t.String())
 		}
 		if encoded != p.byPointer {
 			d.bypassed, d.decoded = true, d.decoded || decoded >= 0
@@ -284,6 +308,8 @@ func (e *Encoding) walk(t reflect.Type, at place) *doubt {
 	if within(t, at); t.Kind() == reflect.Interface && t.NumMethod() > 0 {
 		lost("must not be an interface that has methods, since no read knows what to make for it: hold it in a struct that decodes it")
 	}
+	d.compared = len(of) > 0
+	of = append(of, borrowed...)
 	slices.Sort(of)
 	d.of = strings.Join(slices.Compact(of), ", ")
 	return d
@@ -337,7 +363,7 @@ func (e *Encoding) part(t reflect.Type) *part {
 // field is one of a struct, or of the structs that are embedded in it.
 type field struct {
 	reflect.StructField        // with its Index in the outermost
-	name                string // as it is encoded; empty: it is embedded, and stored only under a name
+	name, options       string // as it is encoded; no name: it is embedded, and stored only under one
 	tagged              bool
 	behind              bool         // an embedded pointer
 	odd                 reflect.Type // that it is embedded in, or its own, and no decoder makes
@@ -353,7 +379,7 @@ func (e *Encoding) fields(t reflect.Type) (seen []field) {
 		for _, in := range level {
 			visited[in.Type] = true
 			for i := range in.Type.NumField() {
-				f := field{in.Type.Field(i), "", false, in.behind, in.odd}
+				f := field{StructField: in.Type.Field(i), behind: in.behind, odd: in.odd}
 				f.Index = slices.Concat(in.Index, f.Index)
 				held := f.Type
 				if held.Kind() == reflect.Pointer {
@@ -363,7 +389,8 @@ func (e *Encoding) fields(t reflect.Type) (seen []field) {
 				if embeds && held != f.Type && !f.IsExported() {
 					f.odd = held
 				}
-				name, omits := e.Name(f.Tag)
+				name, options, omits := e.Name(f.Tag)
+				f.options = options
 				switch {
 				case omits || !f.IsExported() && !embeds:
 				case embeds && name == "" && e.native(held):
@@ -406,13 +433,14 @@ func plain(t reflect.Type) bool { return t.Kind() <= reflect.Complex128 || t.Kin
 
 // styled reports whether a field's tag asks for a text or a set, of which decoders read not all that they are written from.
 func (e *Encoding) styled(f field) bool {
-	held, tag := f.Type, string(f.Tag)
+	held := f.Type
 	for range 2 { // a pointer to a list
 		if k := held.Kind(); k == reflect.Pointer || k == reflect.Slice || k == reflect.Array {
 			held = held.Elem()
 		}
 	}
-	return (strings.Contains(tag, ",string") || strings.Contains(tag, "set")) &&
+	asks := func(option string) bool { return option == "string" || e.Blind && strings.HasSuffix(option, "set") }
+	return slices.ContainsFunc(strings.Split(f.options, ","), asks) &&
 		(e.part(held).byItself() && (e.Blind || plain(held)) || e.Blind && (e.native(held) || held.Kind() == reflect.Interface))
 }
 
@@ -467,7 +495,8 @@ func (e *Encoding) unseen(v reflect.Value, levels int) (broken string) {
 			}
 		}
 		v.Seq2()(func(key, in reflect.Value) bool {
-			return (key.Kind() != reflect.String || within(key.Convert(reflect.TypeFor[string]()))) && within(in)
+			asIs := key.Kind() == reflect.String && (!e.Blind || !has(t.Key(), toText)) // encoding/json asks no key of a string kind
+			return (!asIs || within(key.Convert(reflect.TypeFor[string]()))) && within(in)
 		})
 	case (k == reflect.Slice || k == reflect.Array) && (!plain(t.Elem()) || t.Elem().Kind() == reflect.String):
 		v.Seq2()(func(_, in reflect.Value) bool { return within(in) })

@@ -193,6 +193,26 @@ func (s *set) UnmarshalJSON(b []byte) error {
 	return err
 }
 
+// members are a list of objects in that order.
+type members map[string]string
+
+func (m members) MarshalJSON() ([]byte, error) {
+	list := []map[string]string{}
+	for name, role := range m {
+		list = append(list, map[string]string{"Name": name, "Role": role})
+	}
+	return json.Marshal(list)
+}
+func (m *members) UnmarshalJSON(b []byte) error {
+	var list []map[string]string
+	err := json.Unmarshal(b, &list)
+	*m = members{}
+	for _, in := range list {
+		(*m)[in["Name"]] = in["Role"]
+	}
+	return err
+}
+
 type roles struct{ set }
 
 func (r *roles) MarshalJSON() ([]byte, error) { return r.set.MarshalJSON() }
@@ -228,6 +248,15 @@ func (d *digits) UnmarshalJSON(b []byte) error {
 type decimal struct{ digits }
 
 func (d *decimal) MarshalJSON() ([]byte, error) { return d.digits.MarshalJSON() }
+
+// priced embeds a pointer that has methods, and has its own.
+type priced struct {
+	*big.Int
+	D digits
+}
+
+func (p priced) MarshalJSON() ([]byte, error)     { return p.D.MarshalJSON() }
+func (p *priced) UnmarshalJSON(text []byte) error { return p.D.UnmarshalJSON(text) }
 
 // plot and chart write how many points they have themselves, which is all that is asked of them.
 type plot map[point]int
@@ -289,6 +318,10 @@ func TestJSONAsksOfDoubtsOnly(t *testing.T) {
 // What is encoded to something else each time, in itself or beside a part that is a doubt, is not refused for that.
 func TestJSONKeepsWhatVaries(t *testing.T) {
 	sum, four := *big.NewInt(17), set{"a": true, "b": true, "c": true, "d": true}
+	two, of := set{"a": true, "b": true}, members{"admin": "admin"}
+	for i := range 50 {
+		of[strconv.Itoa(i)] = "user"
+	}
 	for name, v := range map[string]any{
 		"an encrypted field beside a big.Int": struct {
 			Card  secret
@@ -302,6 +335,14 @@ func TestJSONKeepsWhatVaries(t *testing.T) {
 			Roles set
 			Total big.Int
 		}{four, sum},
+		"sets of two beside a key that is a doubt": struct {
+			Sets map[string]set
+			Seen map[netip.Addr]int
+		}{map[string]set{"a": two, "b": two, "c": two, "d": two}, map[netip.Addr]int{netip.IPv6Loopback(): 1}},
+		"a rare role beside a key that is a doubt": struct {
+			Of   members
+			Seen map[netip.Addr]int
+		}{of, map[netip.Addr]int{netip.IPv6Loopback(): 1}},
 		"a set that its pointer encodes": struct{ Roles roles }{roles{four}},
 		"a part computed from the clock": aged{time.Unix(17, 0).UTC()},
 		"a list of another length":       struct{ P padded }{padded{7}},
@@ -333,6 +374,10 @@ func TestJSONTakesMethodsAtTheirWord(t *testing.T) {
 		{struct{ U user }{user{1541815603606036481}}, `{"U":{"id":1541815603606036481}}`}, // which reads another
 		{content{map[string]any{"a": int64(1<<53 + 1)}}, `{"a":9007199254740993}`},
 		{withheld{redacted{"n", "s"}, fast{1}}, `{"R":{"Name":"n"},"At":{"N":1}}`},
+		{priced{D: "10"}, "10"}, // which reads 1
+		{struct {
+			D digits `json:"offset,stringset" db:"set,string"`
+		}{"10"}, `{"offset":10}`},
 	} {
 		if b, err := (JSON{}).Encode(c.v); err != nil || string(b) != c.want {
 			t.Errorf("%+v is stored as %s, %v; want %s", c.v, b, err, c.want)
@@ -376,7 +421,7 @@ func TestJSONCosts(t *testing.T) {
 	}
 	encodes, decodes, names := 0, 0, 0
 	e := &Encoding{Pairs: ofJSON.Pairs, Keys: ofJSON.Keys, Says: ofJSON.Says}
-	e.Name = func(tag reflect.StructTag) (string, bool) { names++; return ofJSON.Name(tag) }
+	e.Name = func(tag reflect.StructTag) (string, string, bool) { names++; return ofJSON.Name(tag) }
 	e.Encode = func(v any) (any, error) { encodes++; return ofJSON.Encode(v) }
 	e.Decode = func(b, into any) error { decodes++; return ofJSON.Decode(b, into) }
 	for _, c := range []struct {

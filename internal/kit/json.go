@@ -69,10 +69,10 @@ func NotEncoded(v, codec any, err error) error {
 }
 
 var ofJSON = &Encoding{
-	Name: func(tag reflect.StructTag) (string, bool) {
+	Name: func(tag reflect.StructTag) (name, options string, omits bool) {
 		text := tag.Get("json")
-		name, _, _ := strings.Cut(text, ",")
-		return name, text == "-"
+		name, options, _ = strings.Cut(text, ",")
+		return name, options, text == "-"
 	},
 	Pairs:  []Methods{{reflect.TypeFor[json.Marshaler](), reflect.TypeFor[json.Unmarshaler]()}, {toText, ofText}},
 	Keys:   []reflect.Type{toText, ofText},
@@ -81,26 +81,25 @@ var ofJSON = &Encoding{
 	Says: func(encoded any, in Said, order bool) error {
 		d := json.NewDecoder(bytes.NewReader(encoded.([]byte)))
 		d.UseNumber()
-		return says(d, in, 0, order)
+		return says(d, in, Place{}, order)
 	},
 }
 
 // says adds the next value of d, with every value of a name that an object has twice.
-func says(d *json.Decoder, said Said, at uint64, order bool) error {
+func says(d *json.Decoder, said Said, at Place, order bool) error {
 	token, err := d.Token()
 	said.Add(at, token)
 	if token != json.Delim('{') && token != json.Delim('[') {
 		return err
 	}
 	for i := 0; err == nil && d.More(); i++ {
-		in := any("")
+		in := at.At(i, order)
 		if token == json.Delim('{') {
-			in, _ = d.Token()
-			said.Add(at, in)
-		} else if order {
-			in = i
+			name, _ := d.Token()
+			said.Add(at, name)
+			in = at.In(fmt.Sprint(name))
 		}
-		err = says(d, said, said.In(at, in), order)
+		err = says(d, said, in, order)
 	}
 	if err == nil {
 		_, err = d.Token()

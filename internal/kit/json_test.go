@@ -311,6 +311,12 @@ type rank struct{ N int }
 func (r rank) MarshalText() ([]byte, error)  { return fmt.Append(nil, "rank ", r.N), nil }
 func (r *rank) UnmarshalText(s string) error { r.N = len(s); return nil }
 
+// label is a key of a string kind, which encoding/json writes as it is.
+type label string
+
+func (l label) MarshalText() ([]byte, error)     { return []byte(l), nil }
+func (l *label) UnmarshalText(text []byte) error { *l = label(text); return nil }
+
 type thread struct{ Parent *thread }
 
 func threads(n int) (last *thread) {
@@ -446,6 +452,10 @@ func TestJSONRefuses(t *testing.T) {
 		{v: struct{ Err error }{errors.New("no route")}, named: "error"},
 		{v: struct{ Errs []error }{[]error{errors.New("a")}}, named: "error"},
 		{v: struct{ M map[string]fmt.Stringer }{map[string]fmt.Stringer{"a": time.Second}}, named: "fmt.Stringer"},
+		{v: struct {
+			S []set
+			H []history
+		}{[]set{{"a": true, "b": true}}, []history{{"a", "b"}}}, named: "kit.history"},
 		{v: history{"a"}},
 		{v: history{"a", "b", "a"}},
 		{v: history{"a", "b"}, named: "kit.history"},
@@ -465,6 +475,7 @@ func TestJSONRefuses(t *testing.T) {
 		{v: "\xe9", named: "UTF-8"},
 		{v: []any{[]string{"a", "\xff"}}, named: "UTF-8"},
 		{v: struct{ M map[string][]int }{map[string][]int{"\xff": nil}}, named: "UTF-8"},
+		{v: map[label]int{"\xff": 1}, named: "UTF-8"},
 		{v: struct{ B []byte }{[]byte("\xff")}},
 		{v: json.RawMessage(`"\ufffd"`)},
 		{v: struct{ A any }{sum}, named: "big.Int"},
