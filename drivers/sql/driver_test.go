@@ -415,9 +415,18 @@ func TestCheckSettings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db := sqltest.DB(t, databases[c.db].server)
 			d := open(t, db, databases[c.db].dialect, &Options[session]{CreatedAt: TimeColumn{Type: DateTime}})
-			if err := d.Check(t.Context(), time.Hour); err != nil {
-				t.Errorf("as it is by default: %v", err)
+			db.SetMaxOpenConns(2)
+			if c.db == "postgres" { // by two Check sees a pooler
+				db.SetMaxOpenConns(3)
 			}
+			used, err := db.Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Check(t.Context(), time.Hour); err != nil || db.Stats().WaitCount > 0 {
+				t.Errorf("as it is by default: %v, after %d waits for a connection", err, db.Stats().WaitCount)
+			}
+			_ = used.Close()
 			db.SetMaxOpenConns(1)
 			mustExec(t, db, databases[c.db].dialect, c.setting)
 			if err := d.Check(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), c.want) {

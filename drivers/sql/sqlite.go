@@ -6,10 +6,8 @@ import (
 	stdsql "database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
-	"time"
 )
 
 // sqlite is SQLite 3.42 or later.
@@ -113,55 +111,44 @@ func (sqlite) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) error {
 		return err
 	}
 	shared := mode != "memory" // else only this process has the database
-	shares, err := sharesCache(ctx, db)
-	if err != nil {
-		return err
+	shares := false
+	if shared && locks == "normal" && db.Stats().MaxOpenConnections != 1 {
+		var err error
+		if shares, err = sharesCache(ctx, db); err != nil {
+			return err
+		}
 	}
 	var r refusals
-	_, err = db.ExecContext(ctx, "no statement")
+	_, err := db.ExecContext(ctx, "no statement")
 	r.when(err != nil && sqlite{}.verdict(err) == unknown, "the database/sql driver", fmt.Sprintf("one whose errors are %T", err),
 		"must be modernc.org/sqlite, or one with its error codes: a BUSY could not be told from a write that may have landed")
 	r.when(!shared && db.Stats().MaxOpenConnections != 1, "connections to a database in memory", "several",
 		"must be one, by db.SetMaxOpenConns(1): each would have a database of its own, or fail because others read")
 	r.when(shared && locks != "normal" && db.Stats().MaxOpenConnections != 1, "locking_mode", locks, "must be normal, or the only connection's, by db.SetMaxOpenConns(1): the others would wait for ever")
-	r.when(shared && shares, "cache", "shared", "must be each connection's own, without cache=shared: reads would wait for the writer's commit, whatever their context")
+	r.when(shares, "cache", "shared", "must be each connection's own, without cache=shared: reads would wait for the writer's commit, whatever their context")
 	r.when(encoding != "UTF-8", "encoding", encoding, "must be UTF-8: otherwise U+FFFE and U+FFFF become U+FFFD, and keys with them equal")
 	r.when(shared && mode != "wal", "journal_mode", mode, "must be wal, so that readers and the writer do not wait for each other: _pragma=journal_mode(wal)")
 	r.when(shared && timeout < 1000, "busy_timeout", fmt.Sprintf("%d ms", timeout), "must be at least 1 s, so that writers wait for each other: _pragma=busy_timeout(10000)")
 	return errors.Join(r...)
 }
 
-// sharesCache reports whether two connections have one cache: its size is then one too.
+// sharesCache reports whether connections have one cache: none of them can then attach its file with that cache again.
 func sharesCache(ctx context.Context, db *stdsql.DB) (bool, error) {
-	within, cancel := context.WithTimeout(ctx, 5*time.Second) // calls may use all other connections
-	defer cancel()
-	one, err := db.Conn(ctx)
+	conn, err := db.Conn(ctx)
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = one.Close() }()
-	if db.Stats().MaxOpenConnections == 1 {
-		return false, nil
-	}
-	other, err := db.Conn(within)
+	defer func() { _ = conn.Close() }()
+	var file string
+	err = conn.QueryRowContext(ctx, "SELECT replace(replace(replace(file, '%', '%25'), '?', '%3f'), '#', '%23') FROM pragma_database_list WHERE name = 'main'").Scan(&file)
 	if err != nil {
-		return false, ctx.Err()
+		return false, err
 	}
-	defer func() { _ = other.Close() }()
-	var was, is int
-	set := func(ctx context.Context, size int) error {
-		_, err := one.ExecContext(ctx, fmt.Sprintf("PRAGMA main.cache_size = %d", size))
-		return err
+	if _, err = conn.ExecContext(ctx, "ATTACH ? AS again", "file:"+file+"?cache=shared"); err != nil {
+		return strings.Contains(err.Error(), "already attached"), ctx.Err()
 	}
-	size := -2000 - rand.IntN(1e6)
-	if err = one.QueryRowContext(ctx, "PRAGMA main.cache_size").Scan(&was); err == nil {
-		err = set(ctx, size)
-		defer func() { _ = set(context.WithoutCancel(ctx), was) }()
-	}
-	if err == nil {
-		err = other.QueryRowContext(ctx, "PRAGMA main.cache_size").Scan(&is)
-	}
-	return is == size, err
+	_, err = conn.ExecContext(context.WithoutCancel(ctx), "DETACH again")
+	return false, err
 }
 
 func (s sqlite) fits(t TimeType, c columnType) bool {
