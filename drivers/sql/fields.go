@@ -30,7 +30,7 @@ func (t *table) checkFields(ctx context.Context, d *description) error {
 	for i, field := range t.blank() {
 		c, is := d.columns[strings.ToLower(t.values[i])], reflect.TypeOf(field)
 		cast := t.dialect.cast(c, t.fields[i])
-		if cast == "" || t.fields[i] == opaque || is.Kind() != reflect.Pointer || tried[[2]any{is, cast}] {
+		if cast == "" || t.fields[i] == opaque || is.Kind() != reflect.Pointer || tried[[2]any{is, cast}] || scans(bare(is)) { // a Scan may take only its own values
 			continue
 		}
 		tried[[2]any{is, cast}] = true
@@ -108,7 +108,7 @@ func sample(v reflect.Value, n int) {
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Float32, reflect.Float64:
-		v.SetFloat([]float64{1.5, 21.57, 1.0 / 3}[n%3])
+		v.SetFloat([]float64{0.5, 21.57, 1.0 / 3}[n%3])
 	default:
 		if v.CanInt() && !v.OverflowInt(whole) {
 			v.SetInt(whole)

@@ -22,9 +22,9 @@ import (
 // fieldsOf are ways to open a database, and types of a column of Options.Row.
 var fieldsOf = map[string]struct{ access, columns []string }{
 	"postgres": {[]string{"", " default_query_exec_mode=exec", " default_query_exec_mode=simple_protocol"},
-		[]string{"smallint", "integer", "bigint", "numeric", "numeric(20,0)", "numeric(20,4)", "numeric(4,-2)", "real", "double precision", "money", "oid", "text", "varchar(200)", "char(7)", "char(30)", "citext", "name", "json", "jsonb", "xml", "bytea", "boolean", "uuid", "date", "timestamp", "timestamptz", "timestamptz(0)", "timestamp(3)", "time", "interval", "inet", "cidr", "macaddr", "bit(8)", "varbit", "tsvector", "bigint[]", "text[]", "int4range", "point", "mood", "positive"}},
+		[]string{"smallint", "integer", "bigint", "numeric", "numeric(20,0)", "numeric(20,4)", "numeric(3,3)", "numeric(4,-2)", "real", "double precision", "money", "oid", "text", "varchar(200)", "char(7)", "char(30)", "citext", "name", "json", "jsonb", "xml", "bytea", "boolean", "uuid", "date", "timestamp", "timestamptz", "timestamptz(0)", "timestamp(3)", "time", "interval", "inet", "cidr", "macaddr", "bit(8)", "varbit", "tsvector", "bigint[]", "text[]", "int4range", "point", "mood", "positive"}},
 	"mariadb": {[]string{"parseTime=true", "interpolateParams=true", "interpolateParams=true&parseTime=true", "", "sql_mode='STRICT_TRANS_TABLES,PAD_CHAR_TO_FULL_LENGTH'"},
-		[]string{"TINYINT", "SMALLINT UNSIGNED", "INT", "INT(5) ZEROFILL", "BIGINT", "BIGINT UNSIGNED", "BOOLEAN", "BIT(1)", "BIT(8)", "BIT(64)", "FLOAT", "FLOAT UNSIGNED", "FLOAT(9,2)", "DOUBLE", "DOUBLE(20,3)", "DOUBLE ZEROFILL", "DECIMAL(30)", "DECIMAL(30,4)", "DECIMAL(30) ZEROFILL", "CHAR(40)", "CHAR(40) COLLATE utf8mb4_bin", "VARCHAR(200) CHARACTER SET utf8mb4", "TINYTEXT CHARACTER SET utf8mb4", "TEXT CHARACTER SET utf8mb4", "BINARY(8)", "VARBINARY(200)", "BLOB", "JSON", "UUID", "INET4", "INET6", "YEAR", "DATE", "DATETIME", "DATETIME(6)", "TIMESTAMP NULL", "TIME", "ENUM('a', 'b', '3')", "SET('a', 'b')", "POINT"}},
+		[]string{"TINYINT", "SMALLINT UNSIGNED", "INT", "INT(5) ZEROFILL", "BIGINT", "BIGINT UNSIGNED", "BOOLEAN", "BIT(1)", "BIT(8)", "BIT(64)", "FLOAT", "FLOAT UNSIGNED", "FLOAT(9,2)", "DOUBLE", "DOUBLE(20,3)", "DOUBLE ZEROFILL", "DECIMAL(30)", "DECIMAL(30,4)", "DECIMAL(3,3)", "DECIMAL(30) ZEROFILL", "CHAR(40)", "CHAR(40) COLLATE utf8mb4_bin", "VARCHAR(200) CHARACTER SET utf8mb4", "TINYTEXT CHARACTER SET utf8mb4", "TEXT CHARACTER SET utf8mb4", "BINARY(8)", "VARBINARY(200)", "BLOB", "JSON", "UUID", "INET4", "INET6", "YEAR", "DATE", "DATETIME", "DATETIME(6)", "TIMESTAMP NULL", "TIME", "ENUM('a', 'b', '3')", "SET('a', 'b')", "POINT"}},
 	"sqlite": {[]string{""}, []string{"INTEGER", "REAL", "TEXT", "BLOB", "NUMERIC", "DECIMAL(20,4)", "BOOLEAN", "JSON", "ANY", "VARCHAR(20)", "DATE", "DATETIME", ""}},
 }
 
@@ -33,7 +33,7 @@ var spelledBy = []string{"DATE", "TIME", "ENUM", "SET"}
 
 // roundedIn are the columns whose decimals are the application's choice: a float that has more is rounded.
 func roundedIn(column string) bool {
-	return strings.HasPrefix(column, "numeric(20,4)") || strings.HasPrefix(column, "DECIMAL(30,4)")
+	return slices.Contains([]string{"numeric(20,4)", "numeric(3,3)", "DECIMAL(30,4)", "DECIMAL(3,3)"}, column)
 }
 
 type state int8
@@ -53,8 +53,20 @@ func (d degrees) String() string { return fmt.Sprintf("%.1f", float64(d)) }
 
 func (o onOff) String() string { return map[onOff]string{false: "off", true: "on"}[o] }
 
+// role is sent by its kind, and its Scan takes only its own values.
+type role string
+
+func (r *role) Scan(from any) error {
+	switch s := fmt.Sprintf("%s", from); s {
+	case "admin", "user":
+		*r = role(s)
+		return nil
+	}
+	return errors.New("no role")
+}
+
 // texts are spelled in ways that some columns change, or at the ends of what they hold.
-var texts = []string{"ann", "", "1.50", "007", "7", "12345678901234567890", "10101010", "2001:DB8::1", "a", "3", "2020-1-1", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11", "true", "1 day", `\x41`, "[1, 2]", "0.1", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "1.5000", "[1,2]", `{"b":1,"a":2,"a":3}`, "1e2", "1234", "-1200", "1234567", strings.Repeat("a", 30), strings.Repeat("a", 250) + strings.Repeat(" ", 10), strings.Repeat("a", 65530) + strings.Repeat(" ", 10), strings.Repeat("a", 7), strings.Repeat("a", 8)}
+var texts = []string{"ann", "", "1.50", "007", "7", "12345678901234567890", "10101010", "2001:DB8::1", "a", "3", "2020-1-1", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11", "true", "1 day", `\x41`, "[1, 2]", "0.1", "0.500", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "1.5000", "[1,2]", `{"b":1,"a":2,"a":3}`, "1e2", "1234", "-1200", "1234567", strings.Repeat("a", 30), strings.Repeat("a", 250) + strings.Repeat(" ", 10), strings.Repeat("a", 65530) + strings.Repeat(" ", 10), strings.Repeat("a", 7), strings.Repeat("a", 8)}
 
 var pointers, owners = func() (all []*string, own []ownerID) {
 	for _, s := range texts {
@@ -99,9 +111,9 @@ func TestColumns(t *testing.T) {
 					}
 					dialect := databases[name].dialect
 					table := fmt.Sprintf("t%d", tables.Add(1))
-					mustExec(t, db, dialect, "CREATE TABLE "+table+" (id "+strings.TrimSuffix(dialects[dialect].types().key(60), " NOT NULL")+" NOT NULL PRIMARY KEY, f "+column+", created_at BIGINT, expires_at BIGINT, sweep_at BIGINT NOT NULL DEFAULT 0, version BIGINT)")
+					mustExec(t, db, dialect, "CREATE TABLE "+table+" (id "+strings.TrimSuffix(dialects[dialect].types().key(90), " NOT NULL")+" NOT NULL PRIMARY KEY, f "+column+", created_at BIGINT, expires_at BIGINT, sweep_at BIGINT NOT NULL DEFAULT 0, version BIGINT)")
 					mustExec(t, db, dialect, "CREATE INDEX "+table+"_s ON "+table+" (sweep_at)")
-					f := fieldsIn{t, db, dialect, table, access, column}
+					f := fieldsIn{t, db, dialect, table, access, column, false}
 					field(f, texts...)
 					field(f, int64(1), 0, -1, 7, 3, 70, 2020, 101, 20200101, 16777217, 1<<53+1, 1e15, math.MaxInt64, math.MinInt64)
 					field(f, level(1), 20200101, 1<<53+1)
@@ -128,7 +140,7 @@ func TestColumns(t *testing.T) {
 					field(f, consent(true), false)
 					field(f, onOff(true))
 					field(f, owners...)
-					field(f, degrees(21.57), 1.5)
+					field(f, degrees(21.57), 1.5, 0.5)
 					field(f, slog.LevelWarn)
 					field(f, []string{"a", "b"})
 					field(f, []int64{1, 2})
@@ -136,6 +148,14 @@ func TestColumns(t *testing.T) {
 					field(f, struct{ A int }{7})
 					field(f, netip.MustParseAddr("1.2.3.4"))
 					field(f, [16]byte{1, 2, 3})
+					f.sound = true
+					switch column + access {
+					case "numeric(3,3)", "DECIMAL(3,3)?parseTime=true":
+						field(f, 0.5)
+					case "text", "VARCHAR(200) CHARACTER SET utf8mb4?parseTime=true", "TEXT":
+						field(f, role("admin"), "user")
+						field(f, stdsql.Null[role]{V: "user", Valid: true})
+					}
 				}
 			}
 		})
@@ -149,6 +169,7 @@ type fieldsIn struct {
 	dialect        Dialect
 	table          string
 	access, column string
+	sound          bool // Check must pass
 }
 
 // field tries values of a type.
@@ -164,6 +185,9 @@ func field[F any](f fieldsIn, values ...F) {
 	defer cancel()
 	if err := d.Check(ctx, time.Hour); err != nil {
 		f.t.Logf("%s: refused", what)
+		if f.sound {
+			f.t.Errorf("%s: Check refuses what is sound: %v", what, err)
+		}
 		if !errors.Is(err, driver.ErrInvalid) {
 			f.t.Errorf("%s: Check fails without a name: %v", what, err)
 		}

@@ -194,31 +194,39 @@ func (o *Options[T]) kinds() []fieldKind {
 	fields := o.Row.Fields(new(T))
 	are := make([]fieldKind, len(fields))
 	for i, field := range fields {
-		is := reflect.TypeOf(field) // nil: a field without a type
-		for is != nil && is.Kind() == reflect.Pointer {
-			is = is.Elem()
-		}
-		if is != nil {
+		if is := bare(reflect.TypeOf(field)); is != nil { // nil: a field without a type
 			are[i] = kindOf(is)
 		}
 	}
 	return are
 }
 
-// kindOf is that of a field's type.
-func kindOf(is reflect.Type) fieldKind {
-	if is.PkgPath() == "database/sql" && is.Kind() == reflect.Struct && strings.HasPrefix(is.Name(), "Null") {
+// bare returns what pointers, or database/sql's Null, hold.
+func bare(is reflect.Type) reflect.Type {
+	for is != nil && is.Kind() == reflect.Pointer {
+		is = is.Elem()
+	}
+	if is != nil && is.PkgPath() == "database/sql" && is.Kind() == reflect.Struct && strings.HasPrefix(is.Name(), "Null") {
 		is = is.Field(0).Type
 	}
-	can := func(do reflect.Type) bool { return reflect.PointerTo(is).Implements(do) }
+	return is
+}
+
+// scans reports whether a Scan of a bare type's own reads it.
+func scans(is reflect.Type) bool {
+	return reflect.PointerTo(is).Implements(reflect.TypeFor[stdsql.Scanner]())
+}
+
+// kindOf is that of a bare type.
+func kindOf(is reflect.Type) fieldKind {
 	switch {
 	case is == reflect.TypeFor[time.Time]():
 		return dated
-	case can(reflect.TypeFor[sqldriver.Valuer]()):
+	case reflect.PointerTo(is).Implements(reflect.TypeFor[sqldriver.Valuer]()):
 		return opaque
 	case is.Kind() == reflect.String:
 		return textual
-	case can(reflect.TypeFor[stdsql.Scanner]()):
+	case scans(is):
 		return opaque
 	}
 	switch is.Kind() {
