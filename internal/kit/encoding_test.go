@@ -376,7 +376,7 @@ func TestJSONTakesMethodsAtTheirWord(t *testing.T) {
 		{withheld{redacted{"n", "s"}, fast{1}}, `{"R":{"Name":"n"},"At":{"N":1}}`},
 		{priced{D: "10"}, "10"}, // which reads 1
 		{struct {
-			D digits `json:"offset,stringset" db:"set,string"`
+			D digits `json:"offset" db:"set,string"`
 		}{"10"}, `{"offset":10}`},
 	} {
 		if b, err := (JSON{}).Encode(c.v); err != nil || string(b) != c.want {
