@@ -67,6 +67,7 @@ func (s *Store[T]) goOn(ctx context.Context, f func(context.Context) error) erro
 		return err
 	}
 	again := func() {
+		defer s.goingOn.Add(-1)
 		on, cancel := s.touches.UntilClosed(context.WithoutCancel(ctx))
 		defer cancel()
 		on, end := context.WithTimeout(on, s.opts.TouchTimeout)
@@ -80,12 +81,10 @@ func (s *Store[T]) goOn(ctx context.Context, f func(context.Context) error) erro
 	under := s.gate.enter()
 	if under == nil {
 		again() // Close waits for this call
-		s.goingOn.Add(-1)
 		return err
 	}
 	go func() {
 		defer s.gate.leave(under)
-		defer s.goingOn.Add(-1)
 		again()
 	}()
 	return err

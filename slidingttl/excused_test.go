@@ -188,83 +188,37 @@ func TestDeletedInAnOutage(t *testing.T) {
 	})
 }
 
-// A deletion of long ago excuses no death of a record that another call finds dead.
-func TestDeletionOfThePast(t *testing.T) {
-	for _, deleted := range []bool{false, true} {
-		name := "never deleted"
-		if deleted {
-			name = "another was deleted an hour ago"
-		}
+// A deletion of another record, of long ago, and one that was undone excuse no death of the record that Retire finds dead.
+func TestNoOtherDeletionExcuses(t *testing.T) {
+	for name, before := range map[string]func(t *testing.T, s *slidingttl.Store[int], under *hoard[int]){
+		"none": func(t *testing.T, s *slidingttl.Store[int], _ *hoard[int]) { must(t, s.Insert(t.Context(), "k", 1)) },
+		"long ago": func(t *testing.T, s *slidingttl.Store[int], under *hoard[int]) {
+			must(t, s.Insert(t.Context(), "k", 1))
+			must(t, s.Delete(t.Context(), "k"))
+			time.Sleep(time.Hour)
+			under.Plant("k", 1, driver.Life{ExpiresAt: driver.Floor(time.Now().Add(5 * time.Second))}) // another program's
+		},
+		"undone": func(t *testing.T, s *slidingttl.Store[int], under *hoard[int]) {
+			must(t, s.Insert(t.Context(), "k", 1))
+			e := stored(t, under, "k")
+			must(t, s.Delete(driver.WithUndo(t.Context()), "k"))
+			under.Plant("k", 1, e.Life)
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				d, under := newRemote[int](time.Millisecond)
 				s := open(t, d, tenSeconds, nil)
-				if deleted {
-					must(t, s.Insert(t.Context(), "k", 1))
-					must(t, s.Delete(t.Context(), "k"))
-					time.Sleep(time.Hour)
-				}
-				inner := d.Handle
-				var up atomic.Bool
-				d.Handle = func(c *fakestore.Call[int]) {
-					if c.Op == fakestore.Touch && !up.Load() {
-						c.Err = errDown
-						return
-					}
-					inner(c)
-				}
-				dies := time.Now().Add(5 * time.Second)
-				under.Plant("k", 1, driver.Life{ExpiresAt: driver.Floor(dies)}) // another program's
-				time.Sleep(time.Until(dies) - 230*time.Millisecond)
-				_, err := s.Get(context.Background(), "k") // promises it ten seconds; its touch fails
-				must(t, err)
-				time.Sleep(time.Until(dies) + 10*time.Millisecond)
-				wantErr(t, s.Retire(t.Context(), "k"), slidingttl.ErrNotFound)
-				up.Store(true)
-				time.Sleep(time.Minute)
-				n := s.Stats()
-				t.Logf("Broken %d Shed %d", n.Broken, n.Shed)
-				if n.Broken == 0 {
-					t.Errorf("the death is not counted: %+v", n)
-				}
-			})
-		})
-	}
-}
-
-// Nor does a deletion that was undone.
-func TestUndoneDeletion(t *testing.T) {
-	for _, deleted := range []bool{false, true} {
-		name := "no deletion"
-		if deleted {
-			name = "a deletion that was rolled back"
-		}
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				d, under := newRemote[int](time.Millisecond)
-				s := open(t, d, tenSeconds, nil)
-				must(t, s.Insert(t.Context(), "k", 1))
-				inner := d.Handle
-				var up atomic.Bool
-				d.Handle = func(c *fakestore.Call[int]) {
-					switch {
-					case c.Op == fakestore.Touch && !up.Load():
-						c.Err = errDown
-					case c.Op == fakestore.Delete: // in a transaction that is rolled back
-					default:
-						inner(c)
-					}
-				}
-				if deleted {
-					must(t, s.Delete(driver.WithUndo(t.Context()), "k"))
-				}
+				before(t, s, under)
+				touches := failTouches(d, all)
+				touches(true)
 				dies := stored(t, under, "k").ExpiresAt.Time()
 				time.Sleep(time.Until(dies) - 230*time.Millisecond)
 				_, err := s.Get(context.Background(), "k") // promises it ten seconds; its touch fails
 				must(t, err)
 				time.Sleep(time.Until(dies) + 10*time.Millisecond)
 				wantErr(t, s.Retire(t.Context(), "k"), slidingttl.ErrNotFound)
-				up.Store(true)
+				touches(false)
 				time.Sleep(time.Minute)
 				wantBroken(t, s, true)
 			})
@@ -286,15 +240,13 @@ func TestDeadEntry(t *testing.T) {
 				must(t, s.Insert(t.Context(), "k", 1))
 				e, err := s.Peek(t.Context(), "k")
 				must(t, err)
-				inner := d.Handle
 				var down atomic.Bool
 				down.Store(fails)
-				d.Handle = func(c *fakestore.Call[int]) {
+				d.before = func(context.Context, string, string) error {
 					if down.Load() {
-						c.Err = errDown
-						return
+						return errDown
 					}
-					inner(c)
+					return nil
 				}
 				time.Sleep(tenSeconds.IdleGrace + time.Second)
 				_, err = s.TouchEntry(t.Context(), "k", e)

@@ -9,6 +9,8 @@ import (
 	"weak"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/fakestore"
 )
 
 type big [1 << 16]byte
@@ -90,6 +92,20 @@ func TestWhatWaitsHoldsOnlyTheKey(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Nor does a deletion whose key may be remembered again only later: in a transaction, or where reads may be stale.
+func TestDeletionHoldsOnlyTheKey(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := open(t, fakestore.New[int](time.Millisecond), session, nil)
+		key, whole := cut("k")
+		must(t, s.Delete(driver.WithUndo(t.Context()), key))
+		runtime.GC()
+		runtime.GC()
+		if whole.Value() != nil {
+			t.Error("a long string is held")
+		}
+	})
 }
 
 // Nor do the hooks of touches keep the string that a key was cut from while they wait for one that hangs.

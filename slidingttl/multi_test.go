@@ -44,13 +44,10 @@ func TestGetMultiOfMoreThanTheQueue(t *testing.T) {
 	for _, mode := range []slidingttl.TouchMode{slidingttl.Wait, slidingttl.Background} {
 		bubble(t, func(t *testing.T) {
 			d, under := newRemote[int](time.Millisecond)
-			var now, most atomic.Int64
+			var touches crowd
 			d.before = func(ctx context.Context, op, _ string) error {
 				if op == "touch" {
-					n := now.Add(1)
-					defer now.Add(-1)
-					for was := most.Load(); n > was && !most.CompareAndSwap(was, n); was = most.Load() {
-					}
+					defer touches.enter()()
 					return sleep(ctx, 50*time.Millisecond)
 				}
 				return nil
@@ -61,7 +58,7 @@ func TestGetMultiOfMoreThanTheQueue(t *testing.T) {
 			if must(t, err); len(all) != len(keys) {
 				t.Errorf("%d values", len(all))
 			}
-			if n := most.Load(); n > 64+8 { // the workers, and Options.Parallel
+			if n := touches.most.Load(); n > 64+8 { // the workers, and Options.Parallel
 				t.Errorf("%d touches were in flight at once", n)
 			}
 		})
@@ -70,33 +67,36 @@ func TestGetMultiOfMoreThanTheQueue(t *testing.T) {
 
 // Wrapped.GetMulti waits for all its touches together no longer than for one, and for nothing once its caller has left.
 func TestWrappedGetMultiWaitsOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		d, under := newRemote[int](time.Millisecond)
-		d.before = func(ctx context.Context, op, _ string) error {
-			if op == "touch" {
-				return sleep(ctx, 50*time.Millisecond)
+	for _, has := range [][]any{nil, {(*driver.ReadToucher[int])(nil)}} {
+		bubble(t, func(t *testing.T) {
+			d, under := newRemote[int](time.Millisecond)
+			d.Has = has
+			d.before = func(ctx context.Context, op, _ string) error {
+				if op != "get" {
+					return sleep(ctx, 90*time.Millisecond)
+				}
+				return nil
 			}
-			return nil
-		}
-		s := open(t, d, session, nil)
-		w, err := slidingttl.Wrap[string, int](many{}, s, func(id string) string { return id }, nil)
-		must(t, err)
-		keys, began := plantMany(under, 1000), time.Now()
-		all, err := w.GetMulti(t.Context(), keys)
-		must(t, err)
-		if took := time.Since(began); len(all) != len(keys) || took > 100*time.Millisecond {
-			t.Errorf("%d values after %v", len(all), took)
-		}
-		time.Sleep(session.IdleGrace)
-		keys = plantMany(under, 1000)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		defer cancel()
-		all, err = w.GetMulti(ctx, keys)
-		var failed slidingttl.KeyErrors
-		if !errors.As(err, &failed) || !errors.Is(err, context.DeadlineExceeded) || len(all)+len(failed) != len(keys) {
-			t.Errorf("%d values, %d failed: %v", len(all), len(failed), err)
-		}
-	})
+			s := open(t, d, session, nil)
+			w, err := slidingttl.Wrap[string, int](many{}, s, func(id string) string { return id }, nil)
+			must(t, err)
+			keys, began := plantMany(under, 1000), time.Now()
+			all, err := w.GetMulti(t.Context(), keys)
+			must(t, err)
+			if took := time.Since(began); len(all) != len(keys) || took != 100*time.Millisecond {
+				t.Errorf("%d values after %v, want TouchWait", len(all), took)
+			}
+			time.Sleep(session.IdleGrace)
+			keys = plantMany(under, 1000)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			all, err = w.GetMulti(ctx, keys)
+			var failed slidingttl.KeyErrors
+			if !errors.As(err, &failed) || !errors.Is(err, context.DeadlineExceeded) || len(all)+len(failed) != len(keys) {
+				t.Errorf("%d values, %d failed: %v", len(all), len(failed), err)
+			}
+		})
+	}
 }
 
 // Items of one key lose no races with each other.
@@ -205,40 +205,6 @@ func TestGivenUpIsErrClosed(t *testing.T) {
 				defer cancel()
 				wantErr(t, s.Close(ctx), context.DeadlineExceeded)
 				wantErr(t, <-answer, slidingttl.ErrClosed)
-			})
-		})
-	}
-}
-
-// On a driver that reads and touches in one, too, the keys share one wait.
-func TestWrappedGetMultiReadsAndTouches(t *testing.T) {
-	for _, both := range []bool{false, true} {
-		name := "touches alone"
-		if both {
-			name = "reads and touches in one"
-		}
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				d, under := newRemote[int](time.Millisecond)
-				if both {
-					d.Has = []any{(*driver.ReadToucher[int])(nil)}
-				}
-				d.before = func(ctx context.Context, op, _ string) error {
-					if op != "get" { // reads answer at once
-						return sleep(ctx, 90*time.Millisecond)
-					}
-					return nil
-				}
-				s := open(t, d, session, nil)
-				w, err := slidingttl.Wrap[string, int](many{}, s, func(id string) string { return id }, nil)
-				must(t, err)
-				keys, began := plantMany(under, 1000), time.Now()
-				all, err := w.GetMulti(t.Context(), keys)
-				must(t, err)
-				if took := time.Since(began); len(all) != len(keys) || took > 200*time.Millisecond {
-					t.Errorf("%d values after %v", len(all), took)
-				}
-				time.Sleep(time.Minute)
 			})
 		})
 	}

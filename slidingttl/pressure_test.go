@@ -107,15 +107,12 @@ func TestBoundedWait(t *testing.T) {
 func TestGetMultiWaitsOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
-		var now, most atomic.Int32
+		var touches crowd
 		d.before = func(ctx context.Context, op, _ string) error {
 			if op != "touch" {
 				return nil
 			}
-			if n := now.Add(1); n > most.Load() {
-				most.Store(n)
-			}
-			defer now.Add(-1)
+			defer touches.enter()()
 			return sleep(ctx, time.Second)
 		}
 		s := open(t, d, session, &slidingttl.Options[int]{Workers: 4, Parallel: 4})
@@ -134,7 +131,7 @@ func TestGetMultiWaitsOnce(t *testing.T) {
 		if n := d.count("touch"); n != 64 {
 			t.Errorf("%d touches, want 64", n)
 		}
-		if n := most.Load(); n > 2*4 { // those waited for, and those that were queued then
+		if n := touches.most.Load(); n > 2*4 { // those waited for, and those that were queued then
 			t.Errorf("%d touches under way at once by 4 workers", n)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,4 +119,14 @@ func open[T any](t *testing.T, d driver.Driver[T], p slidingttl.Policy, opts *sl
 		}
 	})
 	return s
+}
+
+// crowd counts the calls under way, and the most at once.
+type crowd struct{ now, most atomic.Int64 }
+
+func (c *crowd) enter() (leave func()) {
+	n := c.now.Add(1)
+	for most := c.most.Load(); n > most && !c.most.CompareAndSwap(most, n); most = c.most.Load() {
+	}
+	return func() { c.now.Add(-1) }
 }

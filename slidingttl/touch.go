@@ -30,8 +30,8 @@ func (s *Store[T]) Touch(ctx context.Context, key string) (dies time.Time, err e
 // mostly costs no trip, because the store remembers keys. With Options.PolicyOf, and in Background
 // mode if a touch may be due, it costs a read, which lasts until ctx ends if the store hangs. ErrNotFound:
 // absent or dead; of what another process deleted or retired, and perhaps made anew, it learns when the
-// remembered expiry comes due, with Policy.Promote at the cap. A failed touch is reported as by Get. A life that cannot be read is an error
-// only if the record is remembered, and past its cap.
+// remembered expiry comes due, with Policy.Promote at the cap. A failed touch is reported as by Get. A life
+// that cannot be read is an error only if the record is remembered, and past its cap.
 func (s *Store[T]) Keep(ctx context.Context, key string) error {
 	return s.callKey(ctx, opTouch, key, func() error { return s.keep(ctx, opTouch, key, 0, time.Time{}) })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -365,7 +366,7 @@ func wrapOf(t *testing.T, s *slidingttl.Store[profile], repo slidingttl.Reposito
 	return w
 }
 
-// leaves is a repository whose overwrites take the life off a row, and whose caller leaves after each.
+// leaves is a repository whose writes take the life off a row, and whose caller leaves after each Upsert.
 type leaves struct {
 	hoard  *hoard[int]
 	caller context.CancelFunc
@@ -384,6 +385,20 @@ func (r leaves) Upsert(_ context.Context, id string, v int) error {
 	return nil
 }
 
+func (r leaves) Insert(_ context.Context, id string, v int) error {
+	r.hoard.Plant(id, v, driver.Life{})
+	return nil
+}
+
+func (r leaves) Delete(ctx context.Context, id string) error { return r.hoard.Delete(ctx, id) }
+
+func wrapLeaves(t *testing.T, s *slidingttl.Store[int], repo leaves, opts *slidingttl.WrapOptions[int]) *slidingttl.Wrapped[string, int, int] {
+	t.Helper()
+	w, err := slidingttl.Wrap[string, int](repo, s, func(id string) string { return id }, opts)
+	must(t, err)
+	return w
+}
+
 // A save keeps created_at if its caller leaves before its touch, and in a queue that is full.
 func TestSaveKeepsTheLifeAlone(t *testing.T) {
 	for _, how := range []string{"the caller leaves", "a full queue"} {
@@ -398,8 +413,7 @@ func TestSaveKeepsTheLifeAlone(t *testing.T) {
 				if how == "the caller leaves" {
 					repo.caller = cancel
 				}
-				w, err := slidingttl.Wrap[string, int](repo, s, func(id string) string { return id }, nil)
-				must(t, err)
+				w := wrapLeaves(t, s, repo, nil)
 				must(t, s.Insert(ctx, "k", 1))
 				born := stored(t, under, "k").CreatedAt
 				var down atomic.Bool
@@ -426,7 +440,7 @@ func TestSaveKeepsTheLifeAlone(t *testing.T) {
 				_ = w.Upsert(ctx, "k", 2)
 				down.Store(false)
 				time.Sleep(session.IdleGrace / 3)
-				_, err = w.Get(t.Context(), "k")
+				_, err := w.Get(t.Context(), "k")
 				must(t, err)
 				if e := stored(t, under, "k"); e.Value != 2 || e.CreatedAt != born {
 					t.Errorf("created_at is %v later than it was", e.CreatedAt.Sub(born))
@@ -434,4 +448,56 @@ func TestSaveKeepsTheLifeAlone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a caller does after a save that ended with its context comes after that save: a new record is given no earlier life.
+func TestSaveThatItsCallerLeft(t *testing.T) {
+	type mark struct{}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.trip = time.Millisecond
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), mark{}, true))
+		defer cancel()
+		d.before = func(call context.Context, op, _ string) error {
+			if op == "get" && ctx.Err() != nil && call.Value(mark{}) == nil { // the Insert's
+				return sleep(call, 5*time.Millisecond)
+			}
+			return nil
+		}
+		w := wrapLeaves(t, open(t, d, session, nil), leaves{under, cancel}, nil)
+		must(t, w.Insert(t.Context(), "k", 1))
+		born := stored(t, under, "k").CreatedAt
+		time.Sleep(session.IdleGrace / 2)
+		wantErr(t, w.Upsert(ctx, "k", 2), context.Canceled)
+		must(t, w.Delete(t.Context(), "k"))
+		must(t, w.Insert(t.Context(), "k", 3))
+		time.Sleep(time.Minute)
+		if e := stored(t, under, "k"); e.Value != 3 || e.CreatedAt == born {
+			t.Errorf("the new record, %d, has the created_at of the deleted one", e.Value)
+		}
+	})
+}
+
+// A store that hangs has a bounded number of calls under way for callers who have left.
+func TestSavesThatGoOnAreBounded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		var calls crowd
+		d.before = func(ctx context.Context, _, _ string) error {
+			defer calls.enter()()
+			return hangs(ctx)
+		}
+		w := wrapLeaves(t, open(t, d, session, nil), leaves{hoard: under},
+			&slidingttl.WrapOptions[int]{CreatedAt: func(int) time.Time { return time.Now() }})
+		for i := range 2000 { // one after the other, of one caller
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+			wantErr(t, w.Upsert(ctx, fmt.Sprint(i), 1), context.DeadlineExceeded)
+			cancel()
+		}
+		if n := calls.most.Load(); n > 64+1 {
+			t.Errorf("%d calls were under way at once", n)
+		}
+		time.Sleep(time.Minute)
+	})
 }

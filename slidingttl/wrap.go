@@ -51,15 +51,15 @@ type Wrapped[K comparable, V, T any] struct {
 //     its record is dead is not found. A read whose touch is not due mostly costs no second
 //     trip, for what the store last said of a key is remembered: what another process writes
 //     past its wrapper is noticed when the remembered expiry comes due.
-//   - Upsert writes the value first and its expiry next, after its context has ended too. Between the two the record has the
-//     expiry that the repository gave it, which the next access through a wrapper mends. The
+//   - Upsert writes the value first and its expiry next, after its context has ended too. Between the two
+//     the record has the expiry that the repository gave it, which the next access through a wrapper mends. The
 //     repository should write none beyond the idle grace: one that stays below the cap is kept.
 //   - An Upsert that writes the record whole may wipe the life beside it. created_at, and an
 //     expiry that was later, are put back from what is read just before. Where nothing can be
 //     read, as when two Upserts race, a Get comes between the write and its expiry, the answer of an Upsert
-//     that landed was lost before, or the read that follows the write fails, a new life begins. If another process deletes the record between that read and the write, or deletes
-//     and saves it before the read that follows the write, this goes unnoticed, and the new
-//     record continues the old one's life. A touch by another process between read and write is
+//     that landed was lost before, or the read that follows the write fails, a new life begins. If another
+//     process deletes the record between that read and the write, or deletes and saves it before the read
+//     that follows the write, this goes unnoticed, and the new record continues the old one's life. A touch by another process between read and write is
 //     lost. With CreatedAt nothing is read, and a later expiry is given up.
 //   - An Upsert over a dead record that the store still holds must write the record whole, or reset its
 //     life as a new one's. If it keeps the life, the value stays dead, and the call says ErrNotFound.

@@ -13,7 +13,6 @@ type Deletion struct {
 	began, ended driver.Instant
 	first, clock uint64      // the memo's clock, as it began and after it
 	found        bool        // it deleted nothing: the record was found to be gone
-	last         *Deletion   // the last one that did
 	gone         bool        // for good
 	was          driver.Meta // what the memo had of key; zero: nothing
 }
@@ -39,13 +38,7 @@ func (t *Touches) Deleted(ctx context.Context, key string, began Deletion, gone,
 	t.lock()
 	if t.Memo != nil {
 		d.hash, d.clock = t.Memo.hash(key), t.Memo.clock.Add(1)
-		last := &t.deletions[d.hash%uint64(len(t.deletions))]
-		if before := *last; d.found && before != nil && before.hash == d.hash {
-			if d.last = before; before.found {
-				d.last = before.last
-			}
-		}
-		*last = d
+		t.deletions[d.hash%uint64(len(t.deletions))] = d
 	}
 	for _, n := range t.of(key) {
 		if n.readTouch != nil { // it sets Was as it runs
@@ -102,10 +95,7 @@ func (t *Touches) deletedSince(a *Access) *Deletion {
 
 // kills reports whether d, nil for none, has deleted a's record, and began before that died.
 func (d *Deletion) kills(a *Access) bool {
-	if d != nil && d.found {
-		d = d.last
-	}
-	if d == nil || d.clock <= a.Since || !d.ends(a) || a.Was.CreatedAt > d.began {
+	if d == nil || d.found || !d.ends(a) || a.Was.CreatedAt > d.began {
 		return false
 	}
 	extended := d.was.CreatedAt != 0 && d.was.CreatedAt == a.Was.CreatedAt && d.was.Alive(d.began)

@@ -64,10 +64,13 @@ func (t *Touches) check() error {
 				return errors.New("a resting touch is not in its place")
 			case n.state == rested && !(in(&t.rested, n) && in(&t.farthest, n) && t.rested.all[n.places[0]].key == n.turn()):
 				return errors.New("a touch that has rested is not in its place")
-			case n.state == passed && !(in(&t.passed, n) && in(&t.farthest, n)):
+			case n.state == passed && !(in(&t.passed, n) && in(&t.farthest, n) && t.passed.all[n.places[0]].key == -int64(n.dies())):
 				return errors.New("a touch that has been passed is not in its place")
 			case n.state >= running:
 				return fmt.Errorf("a pending touch is in state %d", n.state)
+			}
+			if n.state > waiting && t.farthest.all[n.places[1]].key != n.far() {
+				return errors.New("a touch is not in its place among those to be shed")
 			}
 			if n.state == queued {
 				ready++
@@ -142,11 +145,16 @@ func TestOnePlaceATouch(t *testing.T) {
 			var deletions sync.WaitGroup
 			for range 40 {
 				now := time.Now()
-				created := began.Add(-time.Minute * time.Duration(r.IntN(2)))
+				created, before := began.Add(-time.Minute*time.Duration(r.IntN(2))), driver.Life{}
 				if r.IntN(4) == 0 {
-					created = 0
+					if created = 0; r.IntN(2) == 0 {
+						before = driver.Life{CreatedAt: began, ExpiresAt: began.Add(time.Minute)}
+					}
 				}
 				m := driver.Meta{Life: driver.Life{CreatedAt: created, ExpiresAt: driver.Floor(now).Add(time.Duration(r.IntN(30)) * time.Second)}, Version: 1}
+				if before != (driver.Life{}) {
+					m.ExpiresAt = 0 // a save has wiped it
+				}
 				ctx, cancel := context.WithCancel(t.Context())
 				if r.IntN(8) == 0 {
 					cancel()
@@ -160,7 +168,7 @@ func TestOnePlaceATouch(t *testing.T) {
 							version, err := write(ctx, "", m, m.Life, 0)
 							return Outcome{Was: m, Meta: driver.Meta{Life: m.Life, Version: version}}, err == nil
 						})
-					} else if touches.Due(&a, now, fmt.Sprint(rand.N(5)), m, hourly, driver.Life{}, 0) {
+					} else if touches.Due(&a, now, fmt.Sprint(rand.N(5)), m, hourly, before, 0) {
 						touches.TouchOrQueue(ctx, &a, touches.Late(), urgent)
 					}
 				}()

@@ -184,7 +184,7 @@ func (t *Touches) dispatch() {
 	t.limits.note(false)
 	t.endRests()
 	t.callBack()
-	for late := 0; !t.halted; {
+	for looked := 0; !t.halted; {
 		full := t.limits.isFull()
 		stuck := !t.limits.hasWorker()
 		try := full || stuck || t.pressure.Failing
@@ -207,7 +207,7 @@ func (t *Touches) dispatch() {
 			return
 		}
 		if now := t.now(); !hurry && rest <= 0 && n.state != passed && n.due() <= now {
-			if late++; late > paceChunk {
+			if looked++; looked > paceChunk {
 				t.wakeIn(0)
 				return
 			}

@@ -12,7 +12,7 @@
 //	Deleted            deleted.go   what a deletion takes off the touches of its key
 //	Close, Flush       drain.go
 //
-// A touch waits, is queued, rests, runs, and has ended: touch.state. All but what write and hooks do
+// A touch waits, is queued, rests, is passed, runs, and has ended: touch.state. All but what write and hooks do
 // is done under one lock, and nothing under that takes longer the more touches there are.
 //
 // Over a driver in this process's memory, touches run within the read.
