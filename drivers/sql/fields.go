@@ -66,7 +66,11 @@ func (t *table) comesBack(ctx context.Context, i int, cast string, rounds bool) 
 		}
 		found, err := firstRow(ctx, t.pool, query, []any{given}, []any{got})
 		if found && (err != nil || !same(reflect.ValueOf(given), reflect.ValueOf(got))) {
-			return "must give back what was written, which this client reads as another value, or never: a time.Time needs milliseconds, and parseTime=true of MySQL's", nil
+			rule = "must give back what was written, which this client reads as another value, or not at all"
+			if t.fields[i] == dated {
+				rule += ": a time.Time needs a column with milliseconds, and on MySQL and MariaDB parseTime=true in the DSN"
+			}
+			return rule, nil
 		}
 		read = read || found
 		switch t.dialect.verdict(err) {
