@@ -156,7 +156,7 @@ func TestNext(t *testing.T) {
 // its expiry by what it then knew. The next touch lets Gets slide again.
 func TestNoSlideOverALoweredLife(t *testing.T) {
 	for name, left := range map[string]time.Duration{"ended": -time.Minute, "lowered": time.Minute} {
-		d := open[int](t, nil)
+		d := open(t, &Options[int]{Retain: time.Hour}) // the sweeper would remove the ended
 		ctx, now := t.Context(), d.instant()
 		m := mustInsert(t, d, "k", 1, lasting(now, time.Hour))
 		lower := driver.Life{CreatedAt: m.CreatedAt, ExpiresAt: now.Add(left)}

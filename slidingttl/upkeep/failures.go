@@ -16,7 +16,7 @@ const (
 	// means little.
 	fewestFailed = 100
 
-	// failedInARow failures without a successful write end an operation, because then
+	// failedInARow records without a successful write end an operation, because then
 	// the store fails and not the records.
 	failedInARow = 32
 )
@@ -38,9 +38,10 @@ type failures struct {
 
 func newFailures(o *Options) *failures { return &failures{notify: o.Failed, share: o.MaxFailed} }
 
-// note counts in t that r failed with err, or that it may have been written all the same. landed is
-// the number of successful writes so far. It returns an error if too many records have failed.
-func (f *failures) note(t *Totals, r *record, err error, landed int64) error {
+// note counts in t that r failed with err, or that it may have been written all the same. before and
+// landed are the numbers of successful writes when r was begun, and now. It returns an error if too
+// many records have failed.
+func (f *failures) note(t *Totals, r *record, err error, before, landed int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r.unsure() {
@@ -57,20 +58,24 @@ func (f *failures) note(t *Totals, r *record, err error, landed int64) error {
 	if f.failed > fewestFailed && f.share < 1 && float64(f.failed) > f.share*float64(f.walked.Load()) {
 		return fmt.Errorf("%w: %d of %d, which is more than Options.MaxFailed, the last: %w", ErrTooMany, f.failed, f.walked.Load(), err)
 	}
-	return f.row(err, landed)
+	if r.failed { // beside others that did not
+		return nil
+	}
+	return f.row(err, before, landed)
 }
 
 // inRow counts a record that failed with err for now. It returns an error if so many did in a row
 // that the store must have failed.
-func (f *failures) inRow(err error, landed int64) error {
+func (f *failures) inRow(r *record, err error, before, landed int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.row(err, landed)
+	r.failed = true
+	return f.row(err, before, landed)
 }
 
-// row is inRow. The caller holds f.mu.
-func (f *failures) row(err error, landed int64) error {
-	if f.landed != landed {
+// row counts in the row. The caller holds f.mu.
+func (f *failures) row(err error, before, landed int64) error {
+	if f.landed != landed || before != landed {
 		f.landed, f.inARow = landed, 0
 	}
 	f.inARow++

@@ -87,7 +87,8 @@ type record struct {
 	unknown bool          // a removal or a correction had no answer
 	changes []Change      // of Undo
 	races   int           // lost to other writers
-	last    bool          // it failed before, and is tried for the last time
+	failed  bool          // before, and the store did not
+	last    bool          // it is tried for the last time
 }
 
 // unsure reports whether a write of r may have landed.
@@ -103,12 +104,13 @@ type pendingRecord struct {
 	Problem string         `json:"problem,omitempty"`
 	Meant   []driver.Life  `json:"meant,omitempty"`
 	Unknown bool           `json:"unknown,omitempty"`
+	Failed  bool           `json:"failed,omitempty"`
 	Changes []Change       `json:"changes,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
 func (r record) MarshalJSON() ([]byte, error) {
-	p := pendingRecord{[]byte(r.Key), r.Meta, r.Size, r.HeldUntil, r.Fault, "", r.meant, r.unknown, r.changes}
+	p := pendingRecord{[]byte(r.Key), r.Meta, r.Size, r.HeldUntil, r.Fault, "", r.meant, r.unknown, r.failed, r.changes}
 	if r.Problem != nil {
 		p.Problem = verdict.Reason(r.Problem)
 	}
@@ -121,7 +123,7 @@ func (r *record) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &p); err != nil {
 		return err
 	}
-	*r = record{driver.Scanned{Key: string(p.Key), Meta: p.Meta, Size: p.Size, HeldUntil: p.Held, Fault: p.Fault}, p.Meant, p.Unknown, p.Changes, 0, false}
+	*r = record{driver.Scanned{Key: string(p.Key), Meta: p.Meta, Size: p.Size, HeldUntil: p.Held, Fault: p.Fault}, p.Meant, p.Unknown, p.Changes, 0, p.Failed, false}
 	switch p.Problem {
 	case "":
 	case verdict.Reason(driver.ErrNotFound):
@@ -157,6 +159,7 @@ func forEach(ctx context.Context, w *writer, page []record, into *Report, later 
 	var mu sync.Mutex // guards into
 	do := func(r *record) {
 		defer func() { <-w.slots }()
+		before := w.landed.Load()
 		found, err := one(ctx, r)
 		later := later && !errors.Is(err, driver.ErrInvalid)
 		if err != nil && !later && w.readAgain(ctx, r) {
@@ -176,10 +179,10 @@ func forEach(ctx context.Context, w *writer, page []record, into *Report, later 
 		case ctx.Err() != nil || errors.As(err, &machine):
 			t.pending = append(t.pending, *r)
 		case later:
+			err = w.fails.inRow(r, err, before, w.landed.Load())
 			t.pending = append(t.pending, *r)
-			err = w.fails.inRow(err, w.landed.Load())
 		default:
-			err = w.fails.note(t, r, err, w.landed.Load())
+			err = w.fails.note(t, r, err, before, w.landed.Load())
 		}
 		if err != nil {
 			cancel(err)
