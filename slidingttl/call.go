@@ -55,41 +55,6 @@ func (s *Store[T]) begin(ctx context.Context, op string) (*stripe, error) {
 	return under, nil
 }
 
-// mostGoOn bounds the calls that go on without their callers.
-const mostGoOn = 64
-
-// goOn calls f, a part of a call, and again without ctx if that has ended before f was done: for at most
-// Options.TouchTimeout, as a call that Close waits for, and while no more than mostGoOn do. In a transaction of ctx, and over
-// memory, f ends with ctx.
-func (s *Store[T]) goOn(ctx context.Context, f func(context.Context) error) error {
-	err := f(ctx)
-	if err == nil || ctx.Err() == nil || s.local != nil || driver.MayUndo(ctx) {
-		return err
-	}
-	again := func() {
-		defer s.goingOn.Add(-1)
-		on, cancel := s.touches.UntilClosed(context.WithoutCancel(ctx))
-		defer cancel()
-		on, end := context.WithTimeout(on, s.opts.TouchTimeout)
-		defer end()
-		_ = s.recovered(func() error { return f(on) })
-	}
-	if s.goingOn.Add(1) > mostGoOn {
-		s.goingOn.Add(-1)
-		return err
-	}
-	under := s.gate.enter()
-	if under == nil {
-		again() // Close waits for this call
-		return err
-	}
-	go func() {
-		defer s.gate.leave(under)
-		again()
-	}()
-	return err
-}
-
 // own is an error of a caller's function, which passes unchanged.
 type own struct{ error }
 

@@ -271,6 +271,36 @@ func TestFlushCountsWhatIsLeft(t *testing.T) {
 	})
 }
 
+// A later touch, of a record nearer to death, does not hold what Flush waits for to the budget.
+func TestFlushBehindALaterTouch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" {
+				return sleep(ctx, 10*time.Millisecond)
+			}
+			return nil
+		}
+		monthly := slidingttl.Policy{IdleGrace: 30 * 24 * time.Hour, MaxLifetime: 90 * 24 * time.Hour}
+		s := open(t, d, monthly, &slidingttl.Options[int]{Touches: slidingttl.Background, Budget: 0.01, Workers: 4})
+		for i := range 200 {
+			key := fmt.Sprint(i)
+			plant(under, key, 25*24*time.Hour)
+			read(t, s, key)
+		}
+		began := time.Now()
+		flushed := make(chan error, 1)
+		go func() { flushed <- s.Flush(t.Context()) }()
+		time.Sleep(15 * time.Millisecond)
+		plant(under, "later", 20*24*time.Hour)
+		read(t, s, "later")
+		must(t, <-flushed)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("Flush of 200 touches of 10 ms took %v", took)
+		}
+	})
+}
+
 // While Flush waits, the touches of later reads keep to the budget.
 func TestFlushTakesNoBudgetForOthers(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -2,7 +2,6 @@ package slidingttl_test
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"runtime"
 	"strconv"
@@ -91,9 +90,8 @@ func TestWrappedGetMultiWaitsOnce(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			defer cancel()
 			all, err = w.GetMulti(ctx, keys)
-			var failed slidingttl.KeyErrors
-			if !errors.As(err, &failed) || !errors.Is(err, context.DeadlineExceeded) || len(all)+len(failed) != len(keys) {
-				t.Errorf("%d values, %d failed: %v", len(all), len(failed), err)
+			if len(all) != len(keys) || err != nil { // the repository has returned them
+				t.Errorf("%d values: %v", len(all), err)
 			}
 		})
 	}

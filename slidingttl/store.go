@@ -50,7 +50,6 @@ type Store[T any] struct {
 	otherClock  bool           // it is Options.Now, and the driver may have another
 	step        time.Duration  // the driver's resolution
 	gate        gate
-	goingOn     atomic.Int64 // calls that go on without their callers
 	stats       tally.Tally
 	hooks       hooks
 	memo        *touches.Memo // nil over a local driver, which is as fast

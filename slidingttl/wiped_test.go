@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -452,6 +453,20 @@ func TestSaveKeepsTheLifeAlone(t *testing.T) {
 
 // What a caller does after a save that ended with its context comes after that save: a new record is given no earlier life.
 func TestSaveThatItsCallerLeft(t *testing.T) {
+	for name, opts := range map[string]*slidingttl.WrapOptions[int]{
+		"read": nil,
+		"told": {CreatedAt: func(v int) (at time.Time) {
+			if v != 3 {
+				at = time.Now().Add(-session.IdleGrace)
+			}
+			return at
+		}},
+	} {
+		t.Run(name, func(t *testing.T) { saveThatItsCallerLeft(t, opts) })
+	}
+}
+
+func saveThatItsCallerLeft(t *testing.T, opts *slidingttl.WrapOptions[int]) {
 	type mark struct{}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	bubble(t, func(t *testing.T) {
@@ -465,21 +480,21 @@ func TestSaveThatItsCallerLeft(t *testing.T) {
 			}
 			return nil
 		}
-		w := wrapLeaves(t, open(t, d, session, nil), leaves{under, cancel}, nil)
+		w := wrapLeaves(t, open(t, d, session, nil), leaves{under, cancel}, opts)
 		must(t, w.Insert(t.Context(), "k", 1))
-		born := stored(t, under, "k").CreatedAt
 		time.Sleep(session.IdleGrace / 2)
 		wantErr(t, w.Upsert(ctx, "k", 2), context.Canceled)
 		must(t, w.Delete(t.Context(), "k"))
+		began := instant(time.Now())
 		must(t, w.Insert(t.Context(), "k", 3))
 		time.Sleep(time.Minute)
-		if e := stored(t, under, "k"); e.Value != 3 || e.CreatedAt == born {
+		if e := stored(t, under, "k"); e.Value != 3 || e.CreatedAt < began {
 			t.Errorf("the new record, %d, has the created_at of the deleted one", e.Value)
 		}
 	})
 }
 
-// A store that hangs has a bounded number of calls under way for callers who have left.
+// A store that hangs has a bounded number of calls under way for callers who have left. What they leave undone is counted.
 func TestSavesThatGoOnAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, under := newRemote[int](time.Millisecond)
@@ -488,7 +503,8 @@ func TestSavesThatGoOnAreBounded(t *testing.T) {
 			defer calls.enter()()
 			return hangs(ctx)
 		}
-		w := wrapLeaves(t, open(t, d, session, nil), leaves{hoard: under},
+		s := open(t, d, session, nil)
+		w := wrapLeaves(t, s, leaves{hoard: under},
 			&slidingttl.WrapOptions[int]{CreatedAt: func(int) time.Time { return time.Now() }})
 		for i := range 2000 { // one after the other, of one caller
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
@@ -499,5 +515,46 @@ func TestSavesThatGoOnAreBounded(t *testing.T) {
 			t.Errorf("%d calls were under way at once", n)
 		}
 		time.Sleep(time.Minute)
+		if n := s.Stats().TouchFails; n != 2000 {
+			t.Errorf("of 2,000 touches that were not made %d are counted", n)
+		}
+	})
+}
+
+// A save beside Close returns with its context too, and Close waits for what goes on.
+func TestSaveThatItsCallerLeftBesideClose(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		slow := true
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "get" && slow {
+				slow = false
+				return hangs(ctx)
+			}
+			return sleep(ctx, 100*time.Millisecond)
+		}
+		s, err := slidingttl.New(d, session, nil)
+		must(t, err)
+		born := time.Now().Add(-session.IdleGrace)
+		w := wrapLeaves(t, s, leaves{hoard: under}, &slidingttl.WrapOptions[int]{CreatedAt: func(int) time.Time { return born }})
+		ctx, cancel := context.WithCancel(t.Context())
+		saved := make(chan error, 1)
+		go func() { saved <- w.Upsert(ctx, "k", 1) }()
+		synctest.Wait()
+		closed := make(chan error, 1)
+		go func() { closed <- s.Close(context.Background()) }()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		select {
+		case err := <-saved:
+			wantErr(t, err, context.Canceled)
+		default:
+			t.Error("Upsert outlives its context")
+		}
+		must(t, <-closed)
+		if e := stored(t, under, "k"); e.CreatedAt != instant(born) {
+			t.Error("Close did not wait for what the save had left")
+		}
 	})
 }

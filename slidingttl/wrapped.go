@@ -112,8 +112,10 @@ func (w *Wrapped[K, V, T]) getMulti(ctx context.Context, ids []K) (map[K]V, erro
 	failed := w.s.each(ctx, len(ids), func(i int) (err error) {
 		key := w.key(ids[i])
 		v, there := values[ids[i]]
-		switch err = cmp.Or(driver.CheckKey(key, 0), w.s.touches.Closed(), ctx.Err()); {
+		switch err = cmp.Or(driver.CheckKey(key, 0), w.s.touches.Closed()); {
 		case err != nil:
+		case !ok && ctx.Err() != nil:
+			err = ctx.Err()
 		case !ok || there && w.tellsOfAnother(key, v, since):
 			found[i], err = w.get(ctx, ids[i], key, read, late)
 		case there:
@@ -182,6 +184,7 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 		since := w.s.memo.Clock()
 		gone := func() { w.s.touches.Deleted(ctx, key, began, !driver.MayUndo(ctx), true) } // the record that was there then
 		told := was.CreatedAt != 0
+		stays := told // whatever is deleted meanwhile
 		if was.CreatedAt == 0 && op != opInsert || w.s.opts.Foreign != Adopt {
 			r := readResult[T]{op: opPeek}
 			err := w.s.read(ctx, w.s.latest, key, &r)
@@ -218,19 +221,45 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 			gone()
 		}
 		life := func() driver.Life {
-			if deleted, _ := w.s.touches.DeletedSince(key, since); deleted && !told {
+			if deleted, _ := w.s.touches.DeletedSince(key, since); deleted && !stays {
 				return driver.Life{}
 			}
 			return was
 		}
-		return wrap(ctx, opTouch, w.s.goOn(ctx, func(ctx context.Context) error { // else that life is lost
-			_, err := w.s.touchKey(ctx, key, life, true)
+		touch := func(ctx context.Context) (read bool, err error) {
+			_, err = w.s.touchKey(ctx, key, func() driver.Life {
+				read = true
+				return life()
+			}, true)
 			if !told && life().CreatedAt != 0 && errors.Is(err, ErrNotFound) { // it is past its cap
 				_, err = w.s.touchKey(ctx, key, nil, true)
 			}
-			return err
-		}))
+			return read, err
+		}
+		read, err := touch(ctx)
+		if err != nil && !read && ctx.Err() != nil && w.s.local == nil && !driver.MayUndo(ctx) { // else that life is lost
+			since, stays = w.s.memo.Clock(), false // what the caller deletes from now on comes later
+			w.goOn(ctx, key, touch)
+		}
+		return wrap(ctx, opTouch, err)
 	})
+}
+
+// goOn calls touch without ctx, which has ended. It does not wait for it. A touch that is not made counts as failed.
+func (w *Wrapped[K, V, T]) goOn(ctx context.Context, key string, touch func(context.Context) (read bool, err error)) {
+	failed := func(err error) { w.s.touches.Fail(ctx, key, &Error{Op: opTouch, Err: err}) }
+	if !w.s.touches.GoOn(ctx, func(ctx context.Context) {
+		var read bool
+		err := w.s.recovered(func() (err error) {
+			read, err = touch(ctx)
+			return err
+		})
+		if err != nil && !read && !errors.Is(err, ErrNotFound) {
+			failed(err)
+		}
+	}) {
+		failed(ctx.Err())
+	}
 }
 
 // Delete removes the record under id. A record saved there afterwards begins a new life.

@@ -171,20 +171,17 @@ func (t *Touches) wakeOne() {
 }
 
 // inHurry reports whether Close or Flush waits for pending touches.
-func (t *Touches) inHurry() bool { return t.closing || len(t.flushes) > 0 }
-
-// isAwaited reports whether Close or Flush waits for n.
-func (t *Touches) isAwaited(n *touch) bool {
-	return t.closing || slices.ContainsFunc(t.flushes, func(f *flush) bool { return n.number <= f.last })
+func (t *Touches) inHurry() bool {
+	return t.closing || slices.ContainsFunc(t.flushes, func(f *flush) bool { return f.pending > 0 })
 }
 
 // dispatch starts the touches whose turn has come. Every change that may bring a turn calls it.
 func (t *Touches) dispatch() {
-	hurry := t.inHurry()
 	t.limits.note(false)
 	t.endRests()
 	t.callBack()
 	for looked := 0; !t.halted; {
+		hurry := t.inHurry()
 		full := t.limits.isFull()
 		stuck := !t.limits.hasWorker()
 		try := full || stuck || t.pressure.Failing
@@ -232,7 +229,7 @@ func (t *Touches) dispatch() {
 			wait = t.tryWait(stuck)
 			t.limits.note(wait > 0)
 		}
-		if wait <= 0 && !t.pressure.Failing && !t.isAwaited(n) {
+		if wait <= 0 && !t.pressure.Failing && !hurry {
 			wait = t.budgetWait(n)
 		}
 		if wait > 0 {

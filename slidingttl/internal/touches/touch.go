@@ -175,9 +175,9 @@ func (t *Touches) of(key string) []*touch {
 
 // start begins the pending touch n.
 func (t *Touches) start(n *touch) {
+	n.landings, n.probe = t.pressure.landings, t.pressure.Failing && t.inHurry()
 	t.leave(n)
 	n.state, n.of.running = running, n
-	n.landings, n.probe = t.pressure.landings, t.pressure.Failing && t.inHurry()
 	if n.most = t.Timeout; n.try || t.pressure.Failing {
 		n.most = min(n.most, mostTry)
 	}
@@ -190,6 +190,11 @@ func (t *Touches) leave(n *touch) {
 	t.unqueue(n)
 	n.of.pending = slices.DeleteFunc(n.of.pending, func(p *touch) bool { return p == n })
 	t.pending--
+	for _, f := range t.flushes {
+		if n.number <= f.last {
+			f.pending--
+		}
+	}
 }
 
 // ErrExited says that a caller's function ended the goroutine, by runtime.Goexit.

@@ -93,6 +93,7 @@ type Touches struct {
 	keys      map[string]*slot
 	deletions [1 << 10]*Deletion // by hash of the key
 	pending   int                // touches that wait, are queued or rest
+	goingOn   int                // calls that go on without their callers
 	number    uint64             // of the touch added last
 	ready     turns              // the queued touches, the one nearest to death first
 	resting   turns              // the resting ones, the one that wakes next first
@@ -307,7 +308,7 @@ func (t *Touches) unlock() {
 		t.told = now
 		t.callLater(func() { t.Changed(now) })
 	}
-	if t.draining && t.pending+t.limits.running == 0 && !t.dropping && !t.calling && !isClosed(t.drained) {
+	if t.draining && t.pending+t.goingOn+t.limits.running == 0 && !t.dropping && !t.calling && !isClosed(t.drained) {
 		close(t.drained)
 	}
 	t.mu.Unlock()
