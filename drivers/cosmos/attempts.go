@@ -52,12 +52,12 @@ var errLost = errors.New("the connection failed after the request was sent")
 // notExecuted are the statuses of a write that is to be sent again.
 var notExecuted = []int{http.StatusTooManyRequests, http.StatusGone, statusRetryWith}
 
-// follow attaches a to a call, and lets azcore resend only what was not executed: azcore's own rule
-// also resends after unknown errors, which are all errors of HTTP/2.
+// follow attaches a to a call, and lets azcore resend only what was not executed, by none of its attempts unless
+// those are named: azcore's own rule also resends after unknown errors, which are all errors of HTTP/2.
 func (a *attempts) follow(ctx context.Context, retry policy.RetryOptions) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancel(ctx)
 	retry.ShouldRetry = func(answer *http.Response, err error) bool {
-		again := err == nil && slices.Contains(notExecuted, answer.StatusCode)
+		again := err == nil && slices.Contains(notExecuted, answer.StatusCode) && (a.Named || !a.Unsure())
 		if again {
 			a.connected.Store(false)
 		}

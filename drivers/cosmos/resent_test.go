@@ -291,7 +291,8 @@ func TestUpdatesOverHTTP2(t *testing.T) {
 	}
 }
 
-// A write that net/http has sent anew, since the server refused its stream, waits for the store as others do.
+// A named write that net/http has sent anew, since the server refused its stream, waits for the store as others do. Any other may
+// undo what came between.
 func TestRefusedStreamThenThrottled(t *testing.T) {
 	for _, s := range []int{429, 410, statusRetryWith} {
 		for _, w := range allWrites(t) {
@@ -309,10 +310,93 @@ func TestRefusedStreamThenThrottled(t *testing.T) {
 					t.Fatalf("%d faults are left", left)
 				}
 				named := w.name == "Replace" || w.name == "Touch" || w.name == "Remove"
-				if named && err != nil || !w.landed(f.Driver) {
+				if named && (err != nil || !w.landed(f.Driver)) || !named && (!errors.Is(err, driver.ErrAmbiguous) || w.landed(f.Driver)) {
 					t.Errorf("landed %t, error %v", w.landed(f.Driver), err)
 				}
 			})
 		}
+	}
+}
+
+// A write that is not named, and of whose attempts one may have landed, is not sent again by azcore either: it would undo
+// what another process has written since.
+func TestThrottledAfterALostAnswer(t *testing.T) {
+	for _, op := range []cosmostest.Op{cosmostest.OpDelete, cosmostest.OpCreate} {
+		f := openHTTP2(t, nil)
+		other := f.another(t)
+		ctx := t.Context()
+		if op == cosmostest.OpDelete {
+			f.mustInsert(t, "k", session{User: "old"}, lasting(time.Hour), base)
+		}
+		f.inject(t, cosmostest.Fault{Ops: []cosmostest.Op{op}, Drop: true, Code: protocolError, Applied: true})
+		f.inject(t, cosmostest.Fault{Ops: []cosmostest.Op{op}, Status: 429, RetryAfter: time.Millisecond, Then: func() {
+			var err error
+			if op == cosmostest.OpDelete {
+				_, err = other.Insert(ctx, "k", session{User: "theirs"}, lasting(time.Hour), base)
+			} else {
+				err = other.Delete(ctx, "k")
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}})
+		var err error
+		if op == cosmostest.OpDelete {
+			err = f.Delete(ctx, "k")
+		} else {
+			_, err = f.Insert(ctx, "k", session{User: "mine"}, lasting(time.Hour), base)
+		}
+		if !errors.Is(err, driver.ErrAmbiguous) {
+			t.Errorf("%v: %v", op, err)
+		}
+		e, err := other.Latest(ctx, "k")
+		if op == cosmostest.OpDelete && (err != nil || e.Value.User != "theirs") || op == cosmostest.OpCreate && !errors.Is(err, driver.ErrNotFound) {
+			t.Errorf("%v undid what another process wrote: %+v, %v", op, e, err)
+		}
+	}
+}
+
+// Of two processes that retire a record at once one is told that it has, though net/http sends its patch again.
+func TestOneRetiresThoughItIsSentAgain(t *testing.T) {
+	var armed atomic.Bool
+	arm := func() {}
+	f := openOn[session](t, cosmostest.StartWith(t, &cosmostest.Options{HTTP2: true}), nil, func(o *azcosmos.ClientOptions) {
+		client := *o.Transport.(*http.Client)
+		below := client.Transport
+		client.Transport = roundTripper(func(req *http.Request) (*http.Response, error) {
+			res, err := below.RoundTrip(req)
+			if req.Method == http.MethodGet && armed.CompareAndSwap(true, false) {
+				arm() // the next patch ends the life
+			}
+			return res, err
+		})
+		o.Transport = &client
+	})
+	process := func(d *Driver[session]) *slidingttl.Store[session] {
+		s, err := slidingttl.New(d, sliding, &slidingttl.Options[session]{Now: f.account.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close(context.Background()) })
+		return s
+	}
+	one, two := process(f.Driver), process(f.another(t))
+	if err := one.Insert(t.Context(), "token", session{User: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	f.account.Advance(time.Minute)
+	if _, err := two.Peek(t.Context(), "token"); err != nil {
+		t.Fatal(err)
+	}
+	other := errors.New("not called")
+	arm = func() {
+		f.inject(t, cosmostest.Fault{Ops: []cosmostest.Op{cosmostest.OpPatch}, Drop: true, Code: 7, Then: func() { // REFUSED_STREAM
+			other = two.Retire(t.Context(), "token")
+		}})
+	}
+	armed.Store(true)
+	err := one.Retire(t.Context(), "token")
+	if other != nil || !errors.Is(err, slidingttl.ErrAmbiguous) && !errors.Is(err, slidingttl.ErrNotFound) {
+		t.Errorf("%v and %v, want one nil", other, err)
 	}
 }

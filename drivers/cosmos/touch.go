@@ -40,8 +40,8 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 		return d.client.PatchItem(ctx, d.partitionKey(k), k.id, patch, o)
 	}
 	w.judge = func(found stored) kit.Verdict {
-		if w.Unsure() && found.Meta == m {
-			return kit.Landed // or another writer did the same
+		if w.Stored(found.Meta, m, was, now) {
+			return kit.Landed
 		}
 		return found.still(was, now)
 	}

@@ -90,8 +90,8 @@ func (d *core) moveLife(ctx context.Context, f *attempts, k primaryKey, was driv
 	for range maxSends {
 		// Beside a doubt, also one that has run out, only the value's item tells whether the record is there.
 		named := l.doubt == 0 && l.generation != 0 && l.generation == generationOf(was.Version) && l.CreatedAt == was.CreatedAt && l.version == plain(versionOf(was.Version))
-		// A proxy may send it twice: the version of an overwrite is its own.
-		landed := (f.Unsure() || next != 0) && l.CreatedAt == was.CreatedAt && l.ExpiresAt == at && l.version == plain(versionOf(version)) && !l.ended
+		// A proxy may send it twice: the version of an overwrite is its own. Of touches that end a life, one is told so.
+		landed := (next != 0 || f.Unsure() && life.Alive(now)) && l.CreatedAt == was.CreatedAt && l.ExpiresAt == at && l.version == plain(versionOf(version)) && !l.ended
 		switch {
 		case landed && l.doubt == 0:
 			return nil // it landed, or another touch did the same
@@ -545,7 +545,7 @@ func (d *core) touchValue(ctx context.Context, f *attempts, k primaryKey, was dr
 		switch {
 		case found.odd != nil:
 			return kit.Unreadable
-		case apart && found.Version == version, f.Unsure() && found.Meta == driver.Meta{Life: life, Version: version}:
+		case apart && found.Version == version, f.Stored(found.Meta, driver.Meta{Life: life, Version: version}, was, now):
 			return kit.Landed
 		}
 		return found.still(was, now)

@@ -27,6 +27,17 @@ func (s *Stream) discover(ctx context.Context) error {
 	for {
 		out, err := s.client.DescribeStream(ctx, &dynamodbstreams.DescribeStreamInput{StreamArn: &s.place.Stream, ExclusiveStartShardId: from})
 		var none *streams.ResourceNotFoundException
+		if errors.As(err, &none) && s.next != "" { // it was disabled more than 24 hours ago
+			for shard, at := range s.place.Shards {
+				if !at.Done {
+					s.gap(&reading{shard: shard}, err)
+				}
+			}
+			s.turnTo(s.next)
+			from = nil
+			clear(found)
+			continue
+		}
 		if errors.As(err, &none) {
 			return &permanent{&driver.InvalidError{Field: "stream", Value: s.place.Stream, Rule: "must be there", Err: err}}
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -42,7 +43,7 @@ type StreamOptions struct {
 	Load func(ctx context.Context) ([]byte, error)
 	Save func(ctx context.Context, place []byte) error
 
-	// ARN is the stream. Empty: the table's latest.
+	// ARN is the stream. Empty: the table's latest, after what is left to read of its former one.
 	ARN string
 
 	// Every is how long Run waits when there is nothing new. Zero: 1 s.
@@ -130,6 +131,7 @@ type Stream struct {
 	lives  func(context.Context, []Change) (map[primaryKey]map[string]types.AttributeValue, error)
 
 	place   *place
+	next    string                   // the stream to read after place's, which is a former one; empty: none
 	found   map[string]streams.Shard // by id
 	asked   time.Time                // when shards were last listed; zero: list them now
 	listed  time.Time                // when found was listed
@@ -213,6 +215,9 @@ func (s *Stream) Run(ctx context.Context) error {
 		case err != nil:
 			s.counts.failed.Add(1)
 			s.report(err)
+		case !news && s.closed && s.ended() && s.next != "":
+			s.turnTo(s.next)
+			continue
 		case !news && s.closed && s.ended():
 			return nil
 		case news:
@@ -303,7 +308,7 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 	s.counts.records.Add(uint64(records))
 	s.counts.dead.Add(uint64(len(dead)))
 	s.counts.latest.Store(max(latest, s.counts.latest.Load()))
-	if failed == nil {
+	if failed == nil && s.next == "" {
 		s.through.Store(through)
 	}
 	return news, failed
@@ -350,14 +355,25 @@ func (s *Stream) open(ctx context.Context) error {
 			return err
 		}
 	}
-	if p.Stream != arn { // another stream is read from its beginning
-		p = &place{Stream: arn}
-	}
 	if p.Shards == nil {
 		p.Shards = make(map[string]position)
 	}
-	s.place = p
+	switch table, _, of := strings.Cut(p.Stream, "/stream/"); {
+	case p.Stream == arn:
+		s.place = p
+	case of && s.opts.ARN == "" && strings.HasPrefix(arn, table+"/stream/"):
+		s.place, s.next = p, arn
+	default: // another stream is read from its beginning
+		s.turnTo(arn)
+	}
 	return nil
+}
+
+// turnTo begins to read another stream.
+func (s *Stream) turnTo(arn string) {
+	s.place, s.next = &place{Stream: arn, Shards: make(map[string]position)}, ""
+	s.found, s.asked, s.closed, s.first = nil, time.Time{}, false, ""
+	clear(s.iterate)
 }
 
 func (s *Stream) save(ctx context.Context, p *place) error {

@@ -654,6 +654,75 @@ func TestStreamTrimmed(t *testing.T) {
 	})
 }
 
+// rivers is a table's former stream and its latest. The names of their shards begin so.
+type rivers struct{ former, latest *river }
+
+func (r rivers) of(name string) *river {
+	if strings.Contains(name, "former") {
+		return r.former
+	}
+	return r.latest
+}
+
+func (r rivers) DescribeStream(ctx context.Context, in *dynamodbstreams.DescribeStreamInput, o ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error) {
+	return r.of(*in.StreamArn).DescribeStream(ctx, in, o...)
+}
+
+func (r rivers) GetShardIterator(ctx context.Context, in *dynamodbstreams.GetShardIteratorInput, o ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error) {
+	return r.of(*in.StreamArn).GetShardIterator(ctx, in, o...)
+}
+
+func (r rivers) GetRecords(ctx context.Context, in *dynamodbstreams.GetRecordsInput, o ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error) {
+	return r.of(*in.ShardIterator).GetRecords(ctx, in, o...)
+}
+
+// A table whose stream was disabled and enabled again has another one. What is left of the former is read first, and
+// Through waits for it. If it is there no more, that is a gap.
+func TestStreamAnew(t *testing.T) {
+	for name, test := range map[string]struct {
+		fails func(string) error
+		want  []string
+		gaps  uint64
+	}{
+		"the former is there": {nil, append(numberedKeys("former", 6), numberedKeys("latest", 3)...), 0},
+		"and is not": {func(string) error { return &streams.ResourceNotFoundException{} },
+			append(numberedKeys("former", 3), numberedKeys("latest", 3)...), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				former := &river{shards: []*reach{{id: "former-a", keys: numberedKeys("former", 3), at: time.Now()}}}
+				latest := &river{shards: []*reach{{id: "latest-a", keys: numberedKeys("latest", 3), at: time.Now()}}}
+				var g graves
+				var s *Stream
+				run := func(arn string) {
+					o := g.options()
+					bury := o.Bury
+					o.Bury = func(ctx context.Context, dead []driver.Dead) error {
+						if arn == "arn:table/t/stream/latest" && !s.Through().IsZero() {
+							t.Error("Through, before the former stream was read")
+						}
+						return bury(ctx, dead)
+					}
+					s = latest.flowing(t, o)
+					former.calls = latest.calls
+					s.client, s.opts.ARN, s.arn = rivers{former, latest}, "", func(context.Context) (string, error) { return arn, nil }
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					defer cancel()
+					if err := s.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+						t.Error(err)
+					}
+				}
+				run("arn:table/t/stream/former")
+				former.shards[0].keys, former.shards[0].closed, former.disabled, former.fails = numberedKeys("former", 6), true, true, test.fails
+				run("arn:table/t/stream/latest")
+				if !slices.Equal(g.keys(), test.want) || s.Stats().Gaps != test.gaps || s.Through().IsZero() {
+					t.Errorf("buried are %q, want %q; %d gaps, through %v", g.keys(), test.want, s.Stats().Gaps, s.Through())
+				}
+			})
+		})
+	}
+}
+
 // After any failure of the service the stream continues where it was. If a burial fails, its
 // position stays.
 func TestStreamFails(t *testing.T) {

@@ -66,8 +66,8 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 		switch {
 		case found.odd != nil:
 			return kit.Unreadable
-		case f.Unsure() && found.Meta == driver.Meta{Life: life, Version: version}:
-			return kit.Landed // or another writer did the same
+		case f.Stored(found.Meta, driver.Meta{Life: life, Version: version}, was, now):
+			return kit.Landed
 		}
 		return kit.Still(found.Meta, was, now)
 	})

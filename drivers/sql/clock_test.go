@@ -161,6 +161,54 @@ var lateCalls = []late{
 	}},
 }
 
+// TestFirstReadByAnotherClock: a process that has not asked for the time yet touches by the database's all the same.
+func TestFirstReadByAnotherClock(t *testing.T) {
+	policy := slidingttl.Policy{IdleGrace: 5 * time.Minute, MaxLifetime: time.Hour}
+	first := map[string]func(*slidingttl.Store[session], string) error{
+		"Get": func(s *slidingttl.Store[session], key string) error {
+			_, err := s.Get(t.Context(), key)
+			return err
+		},
+		"GetMulti": func(s *slidingttl.Store[session], key string) error {
+			_, err := s.GetMulti(t.Context(), []string{key})
+			return err
+		},
+	}
+	onServers(t, func(t *testing.T, db *stdsql.DB, dialect Dialect, set func(time.Duration)) {
+		ctx := t.Context()
+		d := open[session](t, db, dialect, nil)
+		for _, ahead := range []time.Duration{50 * time.Second, -50 * time.Second} {
+			set(ahead)
+			theirs := func() driver.Instant { return driver.Floor(time.Now().Add(ahead)) }
+			for name, get := range first {
+				own, err := New[session](db, dialect, d.name, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				store, err := slidingttl.New(own, policy, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				key, born := name+ahead.String(), theirs().Add(-4*time.Minute)
+				if _, err := d.Insert(ctx, key, session{}, driver.Life{CreatedAt: born, ExpiresAt: born.Add(policy.IdleGrace)}, theirs()); err != nil {
+					t.Fatal(err)
+				}
+				accessed := theirs()
+				if err := get(store, key); err != nil {
+					t.Fatal(err)
+				}
+				kept := d.mustGet(t, key).ExpiresAt.Sub(accessed)
+				if late := kept - policy.IdleGrace; late.Abs() > 10*time.Second {
+					t.Errorf("a database %v ahead: the first %s keeps its record for %v", ahead, name, kept)
+				}
+				if err := store.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+}
+
 // TestLateWrite: a write that waits for a row's lock until the record has died does not land.
 func TestLateWrite(t *testing.T) {
 	waiting := map[Dialect]string{

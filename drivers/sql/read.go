@@ -181,11 +181,12 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, known *driver.Met
 	if !due {
 		_, due = a.Touch(known.Life)
 	}
-	if d.sql.readTouch == "" || !due || !d.clock.Known() || driver.MayUndo(ctx) || !d.slots().TryAcquire() {
+	timed := d.clock.Known() // so that now is the database's
+	if d.sql.readTouch == "" || !due || !timed || driver.MayUndo(ctx) || !d.slots().TryAcquire() {
 		e, err := d.Get(ctx, key)
 		life, due := a.Touch(e.Life)
-		if err != nil || !due || !e.Alive(now) || d.sql.readTouch != "" {
-			return e, false, err // without a touch, which would be planned by another clock than the database's
+		if err != nil || !due || !e.Alive(now) || d.sql.readTouch != "" || !timed {
+			return e, false, err // the caller touches it, by the database's clock
 		}
 		version, terr := d.Touch(ctx, key, e.Meta, life, now)
 		if terr != nil {
