@@ -48,7 +48,7 @@ func (t *table) Check(ctx context.Context, longest time.Duration) error {
 	sent := make([]keyKind, len(t.values))
 	for i, name := range t.values {
 		if sent[i] = t.dialect.valueKind(desc.columns[strings.ToLower(name)]); t.json || t.fields[i] != textual {
-			sent[i] = keyKind{isText: sent[i].isText && !t.json}
+			sent[i] = keyKind{isText: sent[i].isText && !t.json, zoneless: sent[i].zoneless}
 		}
 	}
 	t.sent.Store(&sent)
@@ -255,8 +255,9 @@ type keyKind struct {
 	last  rune // of its character set; zero: all
 	bits  int  // of the numbers that it holds, where another would become a different one or not be sent; zero: the server refuses it
 
-	isText bool // of the value's columns: bytes are to be sent as a text
-	counts bool // it takes zero, or nothing, for its next number
+	isText   bool // of the value's columns: bytes are to be sent as a text
+	zoneless bool // of the value's columns: it takes a time in whatever zone for one in UTC
+	counts   bool // it takes zero, or nothing, for its next number
 }
 
 type keyForm int
@@ -404,7 +405,7 @@ func (t *table) checkTable(d *description) error {
 	for i, name := range t.values {
 		column(name, func(is columnType) bool {
 			return t.dialect.holds(is, t.json, t.fields[i])
-		}, "must hold what was written: JSON as "+types.value+", a string as text, a whole number as BIGINT, a float as DOUBLE (PostgreSQL: double precision, a float32 real too), a time.Time as DATETIME(3) (PostgreSQL: timestamptz), or as a type that is a Valuer and a Scanner; SQLite's bool in no REAL and its time.Time in DATE, DATETIME or TIMESTAMP, bytea with bytea_output=hex, and zero without AUTO_INCREMENT")
+		}, "must hold what was written: JSON as "+types.value+", a string as text, a whole number as BIGINT, a float as DOUBLE (PostgreSQL: double precision, a float32 real too), a time.Time as DATETIME(3) (PostgreSQL: timestamptz), bytes of a type of their own as text or bytes, or as a type that is a Valuer and a Scanner; SQLite's bool in no REAL and its time.Time in DATE, DATETIME or TIMESTAMP, bytea with bytea_output=hex, and zero without AUTO_INCREMENT")
 	}
 	key := make([]string, len(t.key.Columns))
 	for i, name := range t.key.Columns {

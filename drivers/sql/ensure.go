@@ -32,6 +32,7 @@ type traits struct {
 	begin          string         // fails in a transaction that still stands after an error; empty: its client is told
 	rollsBack      bool           // a lost conflict ends the whole transaction, without a word to its client
 	scansBytes     bool           // texts are scanned as bytes
+	finite         bool           // it has no other numbers: some columns take NaN for zero
 	ends           driver.Instant // the last of a Timestamp; zero: none that matters
 	inProcess      bool           // the database runs in this process, which prepares statements and queues writers itself
 }

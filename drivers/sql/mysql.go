@@ -243,6 +243,8 @@ func (m mysql) holds(c columnType, json bool, field fieldKind) bool {
 		ok = isText || counts
 	case floating:
 		ok = isText || name == "double" && size == "" || name == "decimal" && !counts
+	case ownBytes: // the client reads these as numbers and, by parseTime, as times
+		ok = !mysqlInteger(name) && !slices.Contains([]string{"double", "year", "date", "datetime", "timestamp"}, name)
 	}
 	return ok && name != "float" && !is(" auto_increment")
 }
@@ -327,7 +329,7 @@ func (mysql) types() traits {
 		integer: "BIGINT", serial: "BIGINT AUTO_INCREMENT PRIMARY KEY", kept: "LONGBLOB",
 		setDefault: "ALTER TABLE %s ALTER COLUMN %s SET DEFAULT 0",
 		from:       " FROM DUAL", locks: " FOR UPDATE",
-		rollsBack: true, ends: 2147483647000, grant: grant, modify: "ALTER TABLE %s MODIFY %s %s", scansBytes: true,
+		rollsBack: true, ends: 2147483647000, grant: grant, modify: "ALTER TABLE %s MODIFY %s %s", scansBytes: true, finite: true,
 		isolation: stdsql.LevelReadCommitted, // else a sweep would also lock the gap before the next expiry
 		times:     map[TimeType]string{Millis: "BIGINT", Timestamp: "TIMESTAMP(3) NULL", DateTime: "DATETIME(3)"},
 	}

@@ -181,6 +181,7 @@ const (
 	textual                  // sent as a text
 	boolean
 	dated    // a time.Time
+	ownBytes // bytes of a type of their own, which database/sql reads only from bytes
 	composed // of another type
 	integral // a number without a fraction
 	floating
@@ -239,8 +240,11 @@ func kindOf(is reflect.Type) fieldKind {
 	case reflect.Interface:
 		return opaque
 	case reflect.Slice:
-		if is.Elem().Kind() == reflect.Uint8 {
+		switch {
+		case is == reflect.TypeFor[[]byte]():
 			return opaque
+		case is.Elem().Kind() == reflect.Uint8:
+			return ownBytes
 		}
 	}
 	return composed

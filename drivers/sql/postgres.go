@@ -454,6 +454,7 @@ func (p postgres) valueKind(c columnType) keyKind {
 		}
 	}
 	k.isText = k.isText || k.form == anyText
+	k.zoneless = strings.HasPrefix(c.name, "timestamp") && strings.HasSuffix(c.name, "without time zone")
 	return k
 }
 

@@ -205,10 +205,10 @@ func (s sqlite) keyKind(c columnType) keyKind {
 
 func (sqlite) valueKind(columnType) keyKind { return keyKind{} }
 
-// cast: SQLite's client reads a time only by its column.
+// cast: SQLite's client reads a time only by its column, and each column keeps bytes.
 func (s sqlite) cast(c columnType, field fieldKind) string {
 	switch {
-	case field == dated:
+	case field == dated, field == ownBytes:
 		return ""
 	case s.affinity(c) == asNumber:
 		return "CASE WHEN ?1 GLOB '*[^0-9]*' THEN ?1 ELSE CAST(?1 AS NUMERIC) END"

@@ -4,6 +4,7 @@ import (
 	sqldriver "database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -70,27 +71,46 @@ func (a affinity) keeps(v any) bool {
 		len(text) <= 15 && text != "-0" && !strings.Contains(text, "e") && strconv.FormatFloat(f, 'g', -1, 64) == text
 }
 
-// fit refuses a string that its column would change, and makes a text of bytes for a column of texts: pgx's exec and
-// simple_protocol would send \x and digits.
+// fit converts the arguments of a value by argument.
 func (t *table) fit(values []any) error {
-	kinds := t.sent.Load()
-	if kinds == nil {
-		return nil
-	}
-	for i, k := range *kinds {
-		if k == (keyKind{}) {
-			continue
-		}
-		v, _ := sqldriver.DefaultParameterConverter.ConvertValue(values[i])
-		if b, ok := v.([]byte); ok && b != nil && k.isText {
-			values[i] = string(b)
-		} else if s, ok := v.(string); ok {
-			if rule := k.check(s); rule != "" {
-				return &driver.InvalidError{Field: fmt.Sprintf("column %q", t.values[i]), Value: "a string", Rule: rule}
-			}
+	for i, v := range values {
+		var rule string
+		if values[i], rule = t.argument(i, v); rule != "" {
+			return &driver.InvalidError{Field: fmt.Sprintf("column %q", t.values[i]), Value: fmt.Sprintf("a %s", bare(reflect.TypeOf(v))), Rule: rule}
 		}
 	}
 	return nil
+}
+
+// argument returns v as it is sent to the ith of the value's columns, or the rule that it breaks: a string that the column
+// would change, a number that the database does not have. Bytes for a column of texts are sent as a text, for which
+// pgx's exec and simple_protocol would send \x and digits, and a time in UTC: PostgreSQL's timestamp drops the zone.
+func (t *table) argument(i int, v any) (sent any, rule string) {
+	var k keyKind
+	if kinds := t.sent.Load(); kinds != nil {
+		k = (*kinds)[i]
+	}
+	as, _ := sqldriver.DefaultParameterConverter.ConvertValue(v)
+	if b, ok := as.([]byte); ok && b != nil && k.isText {
+		as, v = string(b), string(b)
+	}
+	switch as := as.(type) {
+	case string:
+		if k.isText && strings.Contains(as, "\x00") { // by which simple_protocol breaks the message
+			rule = "must have no NUL, which a text of PostgreSQL cannot hold"
+		} else if k != (keyKind{}) {
+			rule = k.check(as)
+		}
+	case float64:
+		if as-as != 0 && t.dialect.types().finite {
+			rule = "must be finite: the database has neither NaN nor infinity"
+		}
+	case time.Time:
+		if t.fields[i] == dated || k.zoneless {
+			return as.UTC(), ""
+		}
+	}
+	return v, rule
 }
 
 // kept converts the arguments of a value as database/sql does, and refuses one that SQLite would change.

@@ -1,18 +1,22 @@
 package pgxsql_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
@@ -357,59 +361,149 @@ func BenchmarkReads(b *testing.B) {
 	}
 }
 
-type level string
+type (
+	level string
+	blob  []byte
+)
 
-// TestColumns: where Check passes a field of Options.Row, pgx reads it back as it was written.
+// zoned is noon in a zone of its own.
+var zoned = time.Date(2026, 11, 30, 14, 0, 0, 0, time.FixedZone("", 2*60*60))
+
+// TestColumns: where Check passes a field of Options.Row, pgx reads each value back as it was written, or it is refused when
+// it is written.
 func TestColumns(t *testing.T) {
-	for _, access := range []string{"", " default_query_exec_mode=exec"} {
-		column(t, access, "text", 7, false)
-		column(t, access, "text", true, false)
-		column(t, access, "text", 1.5, false)
-		column(t, access, "text", level("x"), true)
-		column(t, access, "bigint", level("7"), true)
-		column(t, access, "bigint", uint64(7), true)
-		column(t, access, "jsonb", "[1,2]", false)
-		column(t, access, "jsonb", 7, true)
-		column(t, access, "numeric", 1.5, true)
-		column(t, access, "real", float32(0.1), true)
-		column(t, access, "timestamptz", time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), true)
-		column(t, access, "date", time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), false)
-		column(t, access, "text[]", []string{"a", "b"}, true)
+	for _, access := range []string{"", " default_query_exec_mode=exec", " default_query_exec_mode=simple_protocol"} {
+		_, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
+		pool, err := pgxpool.New(t.Context(), dsn+access)
+		ok(t, "pgxpool.New", err)
+		defer pool.Close()
+		for i, of := range []string{"text", "bigint", "numeric", "real", "double precision", "timestamp", "timestamptz", "date", "json", "jsonb", "bytea", "uuid", "inet", "macaddr", "boolean", "text[]"} {
+			f := fieldsIn{t, pool, fmt.Sprint("own", i), access, of, false}
+			_, err = pool.Exec(t.Context(), `CREATE TABLE `+f.table+` (id text COLLATE "C" PRIMARY KEY, f `+of+`, created_at bigint, expires_at bigint, sweep_at bigint NOT NULL DEFAULT 0, version bigint)`)
+			ok(t, "CREATE TABLE", err)
+			_, err = pool.Exec(t.Context(), "CREATE INDEX ON "+f.table+" (sweep_at)")
+			ok(t, "CREATE INDEX", err)
+			field(f, 7, -1)
+			field(f, true)
+			field(f, 1.5, 0.1, math.NaN(), math.Inf(1))
+			field(f, float32(0.1), float32(math.NaN()))
+			field(f, level("x"), "7", "true", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")
+			field(f, uint64(7))
+			field(f, "[1,2]", "7", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")
+			field(f, zoned.UTC(), zoned, zoned.AddDate(0, 8, 0))
+			field(f, &zoned)
+			field(f, stdsql.Null[time.Time]{V: zoned, Valid: true})
+			field(f, blob("ann"), blob("7"), blob("[1, 2]"), blob("a0eebc999c0b4ef8"))
+			field(f, json.RawMessage("7"), json.RawMessage(`{"a": [1, "b"]}`))
+			field(f, net.IP{1, 2, 3, 4}, net.ParseIP("1.2.3.4"), net.ParseIP("2001:db8::1"))
+			field(f, net.HardwareAddr{1, 2, 3, 4, 5, 6})
+			field(f, stdsql.RawBytes("ann"), stdsql.RawBytes("bob"), stdsql.RawBytes("777"))
+			field(f, pgtype.DriverBytes("ann"), pgtype.DriverBytes("bob"), pgtype.DriverBytes("777"))
+			field[any](f, "7", int64(7), 1.5, true, []byte("7"))
+			f.sound = true
+			switch of {
+			case "text":
+				field(f, level("x"))
+				field(f, []byte("ann"))
+			case "bigint":
+				field(f, level("7"))
+				field(f, uint64(7))
+			case "numeric":
+				field(f, 1.5, math.NaN())
+			case "real":
+				field(f, float32(0.1))
+			case "timestamp", "timestamptz":
+				field(f, zoned)
+			case "jsonb":
+				field(f, 7)
+				field(f, json.RawMessage(`{"a": [1, "b"]}`))
+				field(f, []byte("[1, 2]"))
+			case "bytea":
+				field(f, blob("ann"))
+				field(f, []byte("ann"))
+			case "macaddr":
+				if access == "" {
+					field(f, net.HardwareAddr{1, 2, 3, 4, 5, 6})
+				}
+			case "inet":
+				if access != " default_query_exec_mode=simple_protocol" {
+					field(f, net.IP{1, 2, 3, 4})
+				}
+			case "text[]":
+				field(f, []string{"a", "b"})
+			}
+		}
 	}
 }
 
-// column writes v into a column of a type and reads it, if Check passes, as it should where fits is set.
-func column[F any](t *testing.T, access, column string, v F, fits bool) {
+// fieldsIn is a table whose column f is of a type.
+type fieldsIn struct {
+	t                     *testing.T
+	pool                  *pgxpool.Pool
+	table, access, column string
+	sound                 bool // Check must pass
+}
+
+// field tries values of a type.
+func field[F any](f fieldsIn, values ...F) {
 	type row struct{ F F }
-	_, dsn := sqltest.DSN(t, sqltest.PostgreSQL)
-	pool, err := pgxpool.New(t.Context(), dsn+access)
-	ok(t, "pgxpool.New", err)
-	defer pool.Close()
-	_, err = pool.Exec(t.Context(), `CREATE TABLE own (id text COLLATE "C" PRIMARY KEY, f `+column+`, created_at bigint, expires_at bigint, sweep_at bigint NOT NULL DEFAULT 0, version bigint)`)
-	ok(t, "CREATE TABLE", err)
-	_, err = pool.Exec(t.Context(), "CREATE INDEX ON own (sweep_at)")
-	ok(t, "CREATE INDEX", err)
-	d, err := pgxsql.New(pool, "own", &sql.Options[row]{Row: sql.Row[row]{Columns: []string{"f"}, Fields: func(r *row) []any { return []any{&r.F} }}})
-	ok(t, "New", err)
+	f.t.Helper()
+	d, err := pgxsql.New(f.pool, f.table, &sql.Options[row]{Row: sql.Row[row]{Columns: []string{"f"}, Fields: func(r *row) []any { return []any{&r.F} }}})
+	ok(f.t, "New", err)
 	defer func() { _ = d.Close() }()
-	if err = d.Check(t.Context(), time.Hour); err != nil {
-		if fits || !errors.Is(err, driver.ErrInvalid) {
-			t.Errorf("%T in %s%s: Check: %v", v, column, access, err)
+	of := reflect.TypeFor[F]()
+	what := fmt.Sprintf("%s in %s%s", of, f.column, f.access)
+	if err = d.Check(f.t.Context(), time.Hour); err != nil {
+		if f.sound || !errors.Is(err, driver.ErrInvalid) {
+			f.t.Errorf("%s: Check: %v", what, err)
 		}
 		return
 	}
-	now := driver.Floor(d.Now())
-	_, err = d.Insert(t.Context(), "k", row{v}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now)
-	ok(t, "Insert", err)
-	e, err := d.Get(t.Context(), "k")
-	want, _ := json.Marshal(v)
-	got, _ := json.Marshal(e.Value.F)
-	if at, is := any(e.Value.F).(time.Time); is {
-		got, _ = json.Marshal(at.UTC())
+	now, kept := driver.Floor(d.Now()), 0
+	var before F
+	var was string
+	for i, v := range values {
+		key := fmt.Sprint(of, i, f.sound)
+		if _, err = d.Insert(f.t.Context(), key, row{v}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now); err != nil {
+			if !errors.Is(err, driver.ErrInvalid) {
+				f.t.Errorf("%s: Insert of %s fails without a name: %v", what, f.told(v), err)
+			}
+			continue
+		}
+		e, err := d.Get(f.t.Context(), key)
+		if want, got := f.told(v), f.told(e.Value.F); err != nil || got != want {
+			f.t.Errorf("%s passes Check: Get of %s is %s, %v", what, want, got, err)
+		}
+		if kept > 0 && f.told(before) != was {
+			f.t.Errorf("%s passes Check: the next Get makes %s of %s", what, f.told(before), was)
+		}
+		before, was = e.Value.F, f.told(e.Value.F)
+		kept++
 	}
-	if err != nil || string(got) != string(want) || !fits {
-		t.Errorf("%T in %s%s passes Check: Get of %s is %s, %v", v, column, access, want, got, err)
+	if kept == 0 && (of.Kind() != reflect.Slice || of.Elem().Kind() != reflect.Uint8) { // bytes, of which the column may refuse each
+		f.t.Errorf("%s: Check passes, and none of %d values is kept", what, len(values))
 	}
+}
+
+// told is a value and its type as a text: a time as that of UTC, and bytes of JSON without spaces.
+func (f fieldsIn) told(v any) string {
+	text, err := json.Marshal(v)
+	switch at := v.(type) {
+	case time.Time:
+		text = fmt.Append(nil, at.UTC())
+	case *time.Time:
+		text = fmt.Append(nil, at.UTC())
+	case stdsql.Null[time.Time]:
+		text = fmt.Append(nil, at.V.UTC())
+	default:
+		var compact bytes.Buffer
+		if is := reflect.ValueOf(v); is.IsValid() && is.Kind() == reflect.Slice && is.Type().Elem().Kind() == reflect.Uint8 && strings.HasPrefix(f.column, "json") && json.Compact(&compact, is.Bytes()) == nil {
+			text = compact.Bytes()
+		} else if err != nil { // of what JSON has not
+			text = fmt.Append(nil, v)
+		}
+	}
+	return fmt.Sprintf("%T %s", v, text)
 }
 
 // TestOneConnection: Check of a pool of one connection waits for no second one.
