@@ -28,7 +28,7 @@ func anyTarget(t *testing.T, account *cosmostest.Account, name string, o Options
 	}
 	return anyvalue.Target[anyvalue.Any]{
 		Name:  name,
-		Shape: anyvalue.Shape{Tag: "json", Flags: []string{"omitempty", "string"}, Own: own, Leaves: anyvalue.JSON},
+		Shape: anyvalue.Shape{Tag: "json", Flags: []string{"omitempty", "omitzero", "string"}, Own: own, Leaves: anyvalue.JSON},
 		Box:   func(v any) anyvalue.Any { return anyvalue.Any{V: v} },
 		Key:   key,
 		Now:   account.Now, Advance: account.Advance,

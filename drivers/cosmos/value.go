@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
@@ -61,6 +62,9 @@ func (d *Driver[T]) encode(k identity, v T, version driver.Version, l driver.Lif
 	value := gjson.ParseBytes(body)
 	if !value.IsObject() || !gjson.ValidBytes(body) {
 		return nil, invalid("must encode to a JSON object, as a struct or a map does", nil)
+	}
+	if !utf8.Valid(body) {
+		return nil, invalid("must encode to UTF-8, as Cosmos DB stores no other text", nil)
 	}
 	if !exact(value) {
 		return nil, invalid("must have only numbers that a float64 gives back as the same decimal, as Cosmos DB stores no others: encode such a number as a string", nil)

@@ -91,6 +91,18 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// latin1 encodes by itself.
+type latin1 struct{ kit.JSON }
+
+func (latin1) Encode(any) ([]byte, error) { return []byte("{\"a\":\"\xe9\"}"), nil }
+
+// What a codec of its own encodes must be UTF-8.
+func TestCodecWritesUTF8(t *testing.T) {
+	f := open[session](t, &Options{Codec: latin1{}})
+	_, err := f.Insert(t.Context(), "k", session{}, driver.Life{}, 0)
+	wantInvalid(t, "Insert", err, "value", "UTF-8")
+}
+
 // A field for ttl must hold both 68 years and -1, which the driver writes for an expiry beyond them.
 func TestNarrowTTL(t *testing.T) {
 	type narrow[N any] struct {

@@ -57,7 +57,7 @@ func (packed) Decode(b []byte, flags uint32, into any) (err error) {
 // anyTarget is a layout with values of a type.
 func anyTarget[T any](t *testing.T, f *fixture, name string, o couchbase.Options, box func(any) T, tops ...reflect.Type) anyvalue.Target[T] {
 	path, xattr := createdPath(o)
-	shape := anyvalue.Shape{Tag: "json", Flags: []string{"omitempty", "string"}, Leaves: anyvalue.JSON, Tops: tops}
+	shape := anyvalue.Shape{Tag: "json", Flags: []string{"omitempty", "omitzero", "string"}, Leaves: anyvalue.JSON, Tops: tops}
 	if !xattr {
 		shape.Own = []string{path}
 	}
@@ -65,10 +65,12 @@ func anyTarget[T any](t *testing.T, f *fixture, name string, o couchbase.Options
 	if code == nil {
 		code = gocb.NewJSONTranscoder()
 	}
+	_, legacy := code.(*gocb.LegacyTranscoder)
 	o.Timeout = time.Minute
 	return anyvalue.Target[T]{
 		Name: name, Shape: shape, Box: box, Now: f.Now, Advance: f.Advance,
-		Open: func() (driver.Driver[T], error) { return couchbase.New[T](f.c, &o) },
+		Replaces: o.Transcoder != nil && !legacy,
+		Open:     func() (driver.Driver[T], error) { return couchbase.New[T](f.c, &o) },
 		Image: func(v T) (image T, err error) {
 			switch p := any(v).(type) { // gocb's transcoder panics
 			case *json.RawMessage:
@@ -202,11 +204,23 @@ func TestAnyType(t *testing.T) {
 		}
 		return v
 	}
+	held := func(v any) *any {
+		if p, ok := v.(*any); ok {
+			return p
+		}
+		return &v
+	}
+	tops := []reflect.Type{reflect.TypeFor[map[string]any](), reflect.TypeFor[string](), reflect.TypeFor[[]byte](), reflect.TypeFor[json.RawMessage](), reflect.TypeFor[*any](), reflect.TypeFor[purse](), reflect.TypeFor[map[string]big.Int]()}
 	legacy := gocb.NewLegacyTranscoder()
 	anyvalue.Run(t, anyValues/4,
 		anyTarget(t, f, "legacy", couchbase.Options{Transcoder: legacy}, as, reflect.TypeFor[map[string]any](), reflect.TypeFor[string](), reflect.TypeFor[[]byte](), reflect.TypeFor[[]string](), reflect.TypeFor[purse]()),
 		anyTarget(t, f, "raw", couchbase.Options{}, spoiled, reflect.TypeFor[map[string]any](), reflect.TypeFor[json.RawMessage](), reflect.TypeFor[*json.RawMessage](), reflect.TypeFor[*any](), reflect.TypeFor[purse]()),
 		anyTarget(t, f, "raw in body", couchbase.Options{CreatedIn: couchbase.Body}, spoiled, reflect.TypeFor[map[string]any](), reflect.TypeFor[json.RawMessage]()),
 		anyTarget(t, f, "legacy, retained", couchbase.Options{Transcoder: legacy, Retain: time.Hour}, as, reflect.TypeFor[map[string]any](), reflect.TypeFor[string](), reflect.TypeFor[[]byte]()),
+	)
+	anyvalue.Run(t, anyValues/4,
+		anyTarget(t, f, "pointers", couchbase.Options{}, held, tops...),
+		anyTarget(t, f, "pointers in body", couchbase.Options{CreatedIn: couchbase.Body}, held, tops...),
+		anyTarget(t, f, "pointers, legacy", couchbase.Options{Transcoder: legacy}, held, tops...),
 	)
 }

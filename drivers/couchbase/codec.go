@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"unicode/utf8"
 
 	"github.com/couchbase/gocb/v2"
 	"github.com/couchbase/gocbcore/v10"
@@ -34,16 +35,18 @@ func newCodec(t gocb.Transcoder) codec {
 }
 
 func (c codec) encode(v any) (document, error) {
-	raw, shared, null, err := storedRaw(v)
+	held, shared, null, err := storedRaw(v)
 	if err != nil {
 		return document{}, err
 	}
+	decoded := false // by encoding/json, where the flags say JSON
 	switch c.Transcoder.(type) {
 	case *gocb.JSONTranscoder, *gocb.LegacyTranscoder:
+		decoded = true
 		if null {
 			return document{[]byte("null"), jsonFlags}, nil
 		}
-		if !raw && !shared && !(c.flags && isText(v)) {
+		if !shared && !(c.flags && isText(held)) {
 			body, err := c.json.Encode(v)
 			if err != nil {
 				return document{}, kit.NotEncoded(v, c.Transcoder, kit.Unquoted{Err: err})
@@ -64,8 +67,8 @@ func (c codec) encode(v any) (document, error) {
 	if len(body) == 0 {
 		return document{}, &driver.InvalidError{Field: "value", Value: "0 bytes", Rule: "must encode to at least one byte"}
 	}
-	if !c.flags && raw && !json.Valid(body) {
-		return document{}, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("%d bytes", len(body)), Rule: "must be JSON"}
+	if decoded && flags == jsonFlags && !(json.Valid(body) && utf8.Valid(body)) {
+		return document{}, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("%d bytes", len(body)), Rule: "must be JSON, and UTF-8"}
 	}
 	if shared {
 		body = bytes.Clone(body) // gocbcore may read it when the write is not waited for any more
@@ -77,31 +80,29 @@ func (c codec) encode(v any) (document, error) {
 // ever.
 const mostPointers = 1000
 
-// storedRaw reports whether gocb's transcoders may store v without a look at it, whether they return v's own bytes, and
-// whether v is a nil pointer, over which some of them would panic.
-func storedRaw(v any) (raw, shared, null bool, err error) {
+// storedRaw returns what v or pointers to any hold. shared: gocb's transcoders may return its own bytes. null: it is a nil
+// pointer, over which some of them would panic.
+func storedRaw(v any) (held any, shared, null bool, err error) {
 	for range mostPointers {
 		switch p := v.(type) {
-		case json.RawMessage:
-			return true, true, false, nil
+		case json.RawMessage, []byte:
+			return v, true, false, nil
 		case *json.RawMessage:
-			return true, true, p == nil, nil
-		case []byte:
-			return raw, true, false, nil
+			return v, true, p == nil, nil
 		case *[]byte:
-			return raw, true, p == nil, nil
+			return v, true, p == nil, nil
 		case *string:
-			return raw, false, p == nil, nil
+			return v, false, p == nil, nil
 		case *any:
 			if p == nil {
-				return true, false, true, nil
+				return v, false, true, nil
 			}
-			raw, v = true, *p
+			v = *p
 		default:
-			return raw, false, false, nil
+			return v, false, false, nil
 		}
 	}
-	return false, false, false, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: "must not be a pointer to itself"}
+	return nil, false, false, &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", v), Rule: "must not be a pointer to itself"}
 }
 
 // isText reports whether v may be stored as a text instead of JSON.

@@ -2,9 +2,12 @@ package couchbase
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/couchbase/gocb/v2"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // kept is a transcoder of another package that hands out the bytes of its values.
@@ -33,6 +36,22 @@ func TestEncodedIsNotShared(t *testing.T) {
 				t.Errorf("%T, a %T: %s, %v; want %s", transcoder, v, doc.body, err, text)
 			}
 			copy(b, text)
+		}
+	}
+}
+
+// Raw JSON is refused where encoding/json would replace its text as it reads, and kept by a transcoder that hands out the bytes.
+func TestRawJSONIsText(t *testing.T) {
+	raw := json.RawMessage("\"\xff\"")
+	var held any = raw
+	for transcoder, kept := range map[gocb.Transcoder]bool{
+		gocb.NewJSONTranscoder(): false, gocb.NewLegacyTranscoder(): false, gocb.NewRawJSONTranscoder(): true,
+	} {
+		for _, v := range []any{raw, &raw, &held} {
+			doc, err := newCodec(transcoder).encode(v)
+			if kept != (err == nil) || !kept && !errors.Is(err, driver.ErrInvalid) || kept && string(doc.body) != string(raw) {
+				t.Errorf("%T, a %T: %q, %v; want it kept: %v", transcoder, v, doc.body, err, kept)
+			}
 		}
 	}
 }

@@ -26,7 +26,7 @@ func TestAnyValue(t *testing.T) {
 		var open []*redis.Driver[anyvalue.Any]
 		return anyvalue.Target[anyvalue.Any]{
 			Name:  name,
-			Shape: anyvalue.Shape{Tag: "json", Flags: []string{"omitempty", "string"}, Leaves: anyvalue.JSON},
+			Shape: anyvalue.Shape{Tag: "json", Flags: []string{"omitempty", "omitzero", "string"}, Leaves: anyvalue.JSON},
 			Box:   func(v any) anyvalue.Any { return anyvalue.Any{V: v} },
 			Open: func() (driver.Driver[anyvalue.Any], error) {
 				d, err := redis.New[anyvalue.Any](client, &o)

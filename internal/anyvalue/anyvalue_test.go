@@ -36,7 +36,7 @@ func (d *table) Get(_ context.Context, key string) (e driver.Entry[Any], err err
 }
 
 func (d *table) write(key string, v Any, life driver.Life) (driver.Version, error) {
-	b, err := json.Marshal(v)
+	b, err := json.Marshal(&v)
 	if err != nil {
 		return 0, &driver.InvalidError{Field: "value", Value: "v", Rule: "must encode", Err: err}
 	}
@@ -82,12 +82,13 @@ func (d *table) Delete(_ context.Context, key string) error {
 func target(t *testing.T, spoil func([]byte) []byte, check error) Target[Any] {
 	d := &table{now: time.Unix(1_700_000_000, 0), records: make(map[string]driver.Entry[[]byte]), spoil: spoil}
 	return Target[Any]{
-		Name:  "table",
-		Shape: Shape{Tag: "json", Flags: []string{"omitempty", "string"}, Own: []string{"ttl"}, Leaves: JSON},
-		Box:   func(v any) Any { return Any{v} },
-		Open:  func() (driver.Driver[Any], error) { return d, check },
+		Name:     "table",
+		Replaces: true,
+		Shape:    Shape{Tag: "json", Flags: []string{"omitempty", "omitzero", "string"}, Own: []string{"ttl"}, Leaves: JSON},
+		Box:      func(v any) Any { return Any{v} },
+		Open:     func() (driver.Driver[Any], error) { return d, check },
 		Image: func(v Any) (image Any, err error) {
-			b, err := json.Marshal(v)
+			b, err := json.Marshal(&v)
 			if err == nil {
 				err = json.Unmarshal(b, &image)
 			}
@@ -110,7 +111,10 @@ func TestJudge(t *testing.T) {
 	if err := json.Unmarshal([]byte("{}"), &after); err != nil || after.V != struct{}{} {
 		t.Errorf("after a run, a value is a %T (%v): want no type of its last case", after.V, err)
 	}
+	strict := target(t, as, nil)
+	strict.Replaces = false
 	for name, bad := range map[string]Target[Any]{
+		"text that is replaced": strict,
 		"a field that reads back as another": target(t, func(b []byte) []byte {
 			return []byte(strings.Replace(string(b), "{", `{"TTL":"key",`, 1))
 		}, nil),

@@ -68,6 +68,9 @@ type Target[T any] struct {
 	// Image is v as the driver's codec alone encodes and decodes it, without Shape.Own.
 	Image func(v T) (T, error)
 
+	// Replaces says that the codec is the test's own, which may put U+FFFD in place of text that is not UTF-8.
+	Replaces bool
+
 	// Foreign writes the record of another program under a key, over any that is there, by the store's
 	// own client. It returns what is odd about it.
 	Foreign func(ctx context.Context, key string, r *rand.Rand) (what string, err error)
@@ -290,6 +293,8 @@ func (c *judged[T]) write(key, what string, write func(context.Context, string, 
 	}
 	err := write(c.ctx, key, v)
 	switch {
+	case err == nil && codec == nil && !c.target.Replaces && replaced(reflect.ValueOf(v), reflect.ValueOf(image)):
+		return nil, fmt.Errorf("%s: it has text that is not UTF-8, and is written as %+v", what, image)
 	case err == nil && codec == nil:
 		c.sum.Written++
 		return &image, nil

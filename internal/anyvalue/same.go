@@ -1,6 +1,9 @@
 package anyvalue
 
-import "reflect"
+import (
+	"reflect"
+	"unicode/utf8"
+)
 
 // same is reflect.DeepEqual to which NaN equals NaN, of values without cycles.
 func same(a, b reflect.Value) bool {
@@ -45,4 +48,42 @@ func same(a, b reflect.Value) bool {
 	default:
 		return a.Equal(b)
 	}
+}
+
+// replaced reports whether b has U+FFFD where a has text that is not UTF-8.
+func replaced(a, b reflect.Value) bool {
+	if !a.IsValid() || !b.IsValid() || a.Type() != b.Type() {
+		return false
+	}
+	switch a.Kind() {
+	case reflect.String:
+		s := a.String()
+		return !utf8.ValidString(s) && b.String() == string([]rune(s))
+	case reflect.Pointer, reflect.Interface:
+		return replaced(a.Elem(), b.Elem())
+	case reflect.Struct:
+		for i := range a.NumField() {
+			if replaced(a.Field(i), b.Field(i)) {
+				return true
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range min(a.Len(), b.Len()) {
+			if replaced(a.Index(i), b.Index(i)) {
+				return true
+			}
+		}
+	case reflect.Map:
+		for _, k := range a.MapKeys() {
+			if replaced(a.MapIndex(k), b.MapIndex(k)) {
+				return true
+			}
+			for _, other := range b.MapKeys() {
+				if replaced(k, other) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }

@@ -70,13 +70,36 @@ var (
 	JSON = []Leaf{
 		leaf(func(r *rand.Rand) json.Number { return json.Number(number(generator{Rand: r})) }),
 		leaf(func(r *rand.Rand) json.RawMessage {
-			return json.RawMessage(one(generator{Rand: r}, `null`, `[]`, ` {"a" : [1]} `, `"<&>"`, `1e2`))
+			return json.RawMessage(one(generator{Rand: r}, `null`, `[]`, ` {"a" : [1]} `, `"<&>"`, `1e2`, `"\ufffd"`, "\"\xff\""))
 		}),
+		leaf(func(r *rand.Rand) badge { return badge{bytes(r)} }),
+		leaf(func(r *rand.Rand) map[badge]int8 { return map[badge]int8{{"a"}: 1, {bytes(r)}: 2} }),
+		leaf(func(r *rand.Rand) memo { return memo{bytes(r)} }),
+		leaf(func(r *rand.Rand) note { return note{bytes(r)} }),
 		leaf(func(r *rand.Rand) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(r.IntN(256))}) }),
 		leaf(func(r *rand.Rand) big.Int { return *big.NewInt(r.Int64()) }),
 		leaf(func(r *rand.Rand) *big.Int { return new(big.Int).Exp(big.NewInt(7), big.NewInt(r.Int64N(40)), nil) }),
 	}
 )
+
+// badge, memo and note are texts that encode themselves.
+type (
+	badge struct{ text string }
+	memo  struct{ text string }
+	note  struct{ text string }
+)
+
+func (b badge) MarshalText() ([]byte, error)     { return []byte(b.text), nil }
+func (b *badge) UnmarshalText(text []byte) error { b.text = string(text); return nil }
+func (m *memo) MarshalJSON() ([]byte, error)     { return []byte(`"` + m.text + `"`), nil }
+func (m *memo) UnmarshalJSON(b []byte) error     { return json.Unmarshal(b, &m.text) }
+func (n note) MarshalJSON() ([]byte, error)      { return json.Marshal([]string{n.text}) }
+func (n *note) UnmarshalJSON(b []byte) error     { return json.Unmarshal(b, &[]*string{&n.text}) }
+
+// bytes are a text that may not be UTF-8.
+func bytes(r *rand.Rand) string {
+	return one(generator{Rand: r}, "", "text", "é🙂", "\ufffd", "\xff", "a\xc3")
+}
 
 // node is a type that has itself as a field.
 type node struct {

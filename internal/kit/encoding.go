@@ -73,7 +73,7 @@ func (e *Encoding) Given(v any, loose bool) (given, encoded any, err error) {
 		}
 	}
 	if d.holds || e.Blind && (d.loops || d.keys) {
-		if rule := e.unseen(reflect.ValueOf(forms[0]), deepest); rule != "" {
+		if rule := (search{Encoding: e}).in(reflect.ValueOf(forms[0]), deepest, 0); rule != "" {
 			return nil, nil, invalid(rule)
 		}
 	}
@@ -459,63 +459,130 @@ func has(t, methods reflect.Type) bool { return methods != nil && t.Implements(m
 // of its own, of which it decodes 10,000.
 const deepest = 30_000
 
-// unseen returns the rule that v breaks without a word of the encoder, down to so many levels.
-func (e *Encoding) unseen(v reflect.Value, levels int) (broken string) {
-	within := func(in reflect.Value) (goOn bool) {
-		broken = e.unseen(in, levels-1)
-		return broken == ""
-	}
+// search looks for what a value breaks without a word of the encoder.
+type search struct {
+	*Encoding
+	replaced bool // also for text in what methods write, of which the encoder has replaced some
+}
+
+const notText = "must have no text that is not UTF-8: hold bytes as a []byte"
+
+// mostHeld is how many parts around each other are compared with what their pointers encode. Each is encoded with all
+// that it holds.
+const mostHeld = 100
+
+// in returns the rule that v breaks, down to so many levels. held: v is in an interface, and one more for each part around it
+// that is compared; zero: it is in none.
+func (s search) in(v reflect.Value, levels, held int) (broken string) {
 	t := v.Type()
-	switch p, k := e.part(t), t.Kind(); {
+	p, k := s.part(t), t.Kind()
+	encoded := p.encodes(v.CanAddr()) >= 0
+	if held > 0 && !v.CanAddr() && p.byValue != p.byPointer {
+		if held > mostHeld || s.bypasses(v) {
+			return fmt.Sprintf("must hold %v by pointer, whose methods encode it, since nothing in an interface has an address", t)
+		}
+		held++
+	}
+	switch {
 	case levels == 0:
 		return "must not hold itself, nor be thousands of levels deep"
-	case p.encodes(v.CanAddr()) >= 0 || e.native(t):
-	case k == reflect.String && !utf8.ValidString(v.String()):
-		return "must have no text that is not UTF-8: hold bytes as a []byte"
-	case k == reflect.Interface && !v.IsNil():
-		if within(v.Elem()) {
-			return e.bypassed(v.Elem())
+	case encoded && s.replaced && replaces(v):
+		return notText
+	case encoded || s.native(t):
+		return ""
+	}
+	switch k {
+	case reflect.String:
+		if !utf8.ValidString(v.String()) {
+			return notText
 		}
-	case k == reflect.Pointer && !v.IsNil():
-		within(v.Elem())
-	case k == reflect.Struct:
-		for _, f := range p.fields {
-			if in, err := v.FieldByIndexErr(f.Index); err == nil && !within(in) {
-				break
+	case reflect.Interface:
+		return s.held(v.Elem(), levels-1, max(held, 1))
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return s.in(v.Elem(), levels-1, held)
+		}
+	case reflect.Struct:
+		for i := 0; i < len(p.fields) && broken == ""; i++ {
+			if in, err := v.FieldByIndexErr(p.fields[i].Index); err == nil {
+				broken = s.in(in, levels-1, held)
 			}
 		}
-	case k == reflect.Map:
-		if e.Blind && e.oddKey(t.Key()) && v.Len() > 1 {
-			texts := reflect.MakeMap(reflect.MapOf(t.Key(), reflect.TypeFor[bool]()))
-			for key := range v.Seq() {
-				texts.SetMapIndex(key, reflect.ValueOf(true))
+	case reflect.Map:
+		if m, ok := v.Interface().(map[string]any); ok { // at less cost
+			for key, in := range m {
+				if !utf8.ValidString(key) {
+					return notText
+				}
+				if broken = s.held(reflect.ValueOf(in), levels-1, max(held, 1)); broken != "" {
+					return broken
+				}
 			}
-			if encoded, err := e.Encode(texts.Interface()); err == nil && len(e.said(encoded)) <= v.Len() { // with the place of the whole
-				return "must have no two keys in a map that have one text"
-			}
+			return ""
 		}
-		v.Seq2()(func(key, in reflect.Value) bool {
-			asIs := key.Kind() == reflect.String && (!e.Blind || !has(t.Key(), toText)) // encoding/json asks no key of a string kind
-			return (!asIs || within(key.Convert(reflect.TypeFor[string]()))) && within(in)
-		})
-	case (k == reflect.Slice || k == reflect.Array) && (!plain(t.Elem()) || t.Elem().Kind() == reflect.String):
-		v.Seq2()(func(_, in reflect.Value) bool { return within(in) })
+		for all := v.MapRange(); all.Next() && broken == ""; {
+			broken = s.in(all.Value(), levels-1, held)
+		}
+		if broken == "" {
+			broken = s.inKeys(v)
+		}
+	case reflect.Slice, reflect.Array:
+		elem := t.Elem()
+		for i := 0; i < v.Len() && broken == "" && (!plain(elem) || elem.Kind() == reflect.String); i++ {
+			broken = s.in(v.Index(i), levels-1, held)
+		}
 	}
 	return broken
 }
 
-// bypassed returns the rule that v breaks in an interface, where it has no address.
-func (e *Encoding) bypassed(v reflect.Value) string {
-	d := e.doubtOf(v.Type())
-	if d.lost != "" || !d.bypassed {
-		return d.lost
+// held is in for what an interface holds.
+func (s search) held(v reflect.Value, levels, held int) string {
+	if !v.IsValid() {
+		return ""
+	}
+	if lost := s.doubtOf(v.Type()).lost; lost != "" {
+		return lost
+	}
+	return s.in(v, levels, held)
+}
+
+// inKeys returns the rule that the keys of a map break.
+func (s search) inKeys(m reflect.Value) string {
+	t := m.Type().Key()
+	asIs := t.Kind() == reflect.String && (!s.Blind || !has(t, toText)) // encoding/json asks no key of a string kind
+	if asIs {
+		for keys := m.MapRange(); keys.Next(); {
+			if !utf8.ValidString(keys.Key().String()) {
+				return notText
+			}
+		}
+	}
+	if !s.oddKey(t) || !s.Blind && (asIs || !s.replaced) {
+		return ""
+	}
+	texts := reflect.MakeMap(reflect.MapOf(t, reflect.TypeFor[bool]()))
+	for keys := m.MapRange(); keys.Next(); {
+		texts.SetMapIndex(keys.Key(), reflect.ValueOf(true))
+	}
+	if s.replaced && replaces(texts) {
+		return notText
+	}
+	if s.Blind && m.Len() > 1 {
+		if encoded, err := s.Encode(texts.Interface()); err == nil && len(s.said(encoded)) <= m.Len() { // with the place of the whole
+			return "must have no two keys in a map that have one text"
+		}
+	}
+	return ""
+}
+
+// bypasses reports whether a pointer's methods encode something else than v.
+func (s search) bypasses(v reflect.Value) bool {
+	if !v.CanInterface() {
+		return false
 	}
 	address := reflect.New(v.Type())
 	address.Elem().Set(v)
-	was, err := e.Encode(address.Interface())
-	is, bad := e.Encode(v.Interface())
-	if err == nil && bad == nil && !e.saysAll(is, address.Interface(), was) {
-		return fmt.Sprintf("must hold %v by pointer, whose methods encode it, since nothing in an interface has an address", v.Type())
-	}
-	return ""
+	was, err := s.Encode(address.Interface())
+	is, bad := s.Encode(v.Interface())
+	return err == nil && bad == nil && !s.saysAll(is, address.Interface(), was)
 }

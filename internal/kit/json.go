@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -47,13 +48,40 @@ func refused(given any, encoded []byte) error {
 	rule := ""
 	if bytes.Count(encoded, []byte("{"))+bytes.Count(encoded, []byte("[")) > levels && !json.Valid(encoded) {
 		rule = "must have at most 10,000 levels, as encoding/json decodes no more"
-	} else if bytes.Contains(encoded, []byte(`\ufffd`)) {
-		rule = ofJSON.unseen(reflect.ValueOf(given), deepest)
+	} else if !utf8.Valid(encoded) {
+		rule = notText
+	} else if escaped(encoded) > 0 {
+		rule = search{ofJSON, true}.in(reflect.ValueOf(given), deepest, 0)
 	}
 	if rule == "" {
 		return nil
 	}
 	return &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", given), Rule: rule}
+}
+
+// escaped is how often encoding/json has replaced what is not UTF-8 in a text. It writes that as an escape, and the character
+// itself as it is.
+func escaped(encoded any) int { return bytes.Count(encoded.([]byte), []byte(`\ufffd`)) }
+
+// replaces reports whether encoding/json has replaced a part of the text that v's methods write: what is read from that is
+// another text, and has no such escape.
+func replaces(v reflect.Value) bool {
+	form := func(v reflect.Value) (encoded any, err error) {
+		if v.CanAddr() {
+			v = v.Addr()
+		}
+		return ofJSON.Encode(v.Interface())
+	}
+	read := reflect.New(v.Type())
+	was, err := form(v)
+	if err != nil || escaped(was) == 0 {
+		return false
+	}
+	if ofJSON.Decode(was, read.Interface()) != nil {
+		return true
+	}
+	is, err := form(read.Elem())
+	return err != nil || escaped(is) != escaped(was)
 }
 
 // NotEncoded returns the error of a write whose value the codec refused with err: an *InvalidError says all itself.

@@ -317,6 +317,34 @@ type label string
 func (l label) MarshalText() ([]byte, error)     { return []byte(l), nil }
 func (l *label) UnmarshalText(text []byte) error { *l = label(text); return nil }
 
+// sealed, written and quoted are texts that only their methods know: what is not UTF-8 in them encoding/json replaces, keeps in JSON,
+// or had replaced by another call.
+type (
+	sealed  struct{ of string }
+	written struct{ of string }
+	quoted  struct{ Of string }
+	preview struct{ of string }
+)
+
+func (s sealed) MarshalText() ([]byte, error)     { return []byte(s.of), nil }
+func (s *sealed) UnmarshalText(text []byte) error { s.of = string(text); return nil }
+func (w *written) MarshalJSON() ([]byte, error)   { return []byte(`"` + w.of + `"`), nil }
+func (w *written) UnmarshalJSON(b []byte) error   { return json.Unmarshal(b, &w.of) }
+func (q quoted) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]string{"Of": q.Of})
+}
+
+// preview adds what is for people, and reads the bytes.
+func (p preview) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{"Bytes": []byte(p.of), "Text": p.of})
+}
+func (p *preview) UnmarshalJSON(b []byte) error {
+	var v struct{ Bytes []byte }
+	err := json.Unmarshal(b, &v)
+	p.of = string(v.Bytes)
+	return err
+}
+
 type thread struct{ Parent *thread }
 
 func threads(n int) (last *thread) {
@@ -478,8 +506,21 @@ func TestJSONRefuses(t *testing.T) {
 		{v: map[label]int{"\xff": 1}, named: "UTF-8"},
 		{v: struct{ B []byte }{[]byte("\xff")}},
 		{v: json.RawMessage(`"\ufffd"`)},
+		{v: json.RawMessage("\"\xff\""), named: "UTF-8"},
+		{v: sealed{"\ufffd"}},
+		{v: sealed{`\ufffd`}},
+		{v: sealed{"\xff"}, named: "UTF-8"},
+		{v: map[string]*sealed{"a": {"\xff"}}, named: "UTF-8"},
+		{v: struct{ A any }{[]sealed{{"\xff"}}}, named: "UTF-8"},
+		{v: map[sealed]int{{"\ufffd"}: 1}},
+		{v: map[sealed]int{{"\xff"}: 1}, named: "UTF-8"},
+		{v: struct{ W []written }{[]written{{"\ufffd"}}}},
+		{v: &written{"\xff"}, named: "UTF-8"},
+		{v: quoted{"\ufffd"}},
+		{v: struct{ Q quoted }{quoted{"\xff"}}, named: "UTF-8"},
+		{v: struct{ P preview }{preview{"\xff"}}},
 		{v: struct{ A any }{sum}, named: "big.Int"},
-		{v: []map[string]any{{"a": purse{sum}}}, named: "purse"},
+		{v: []map[string]any{{"a": purse{sum}}}, named: "big.Int"},
 		{v: []any{map[string]big.Int{"a": sum}}, named: "big.Int"},
 	} {
 		err := ofJSON.Check(reflect.TypeOf(c.v))
