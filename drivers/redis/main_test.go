@@ -42,6 +42,17 @@ func ok(t testing.TB, what string, err error) {
 	}
 }
 
+// clients returns a client of each node alone.
+func clients(t *testing.T, cluster *redistest.Cluster) (all []rueidis.Client) {
+	t.Helper()
+	for _, n := range cluster.Nodes {
+		option := n.Option()
+		option.ForceSingleClient = true
+		all = append(all, redistest.NewClient(t, option))
+	}
+	return all
+}
+
 // counting is a client that counts its trips: how often it waits for an answer.
 type counting struct {
 	rueidis.Client

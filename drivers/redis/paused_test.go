@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/slidingttl/slidingttl/drivers/redis"
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
@@ -137,4 +140,89 @@ func TestTaggedPrefixAlone(t *testing.T) {
 	for range writes {
 		<-ended
 	}
+}
+
+// A node that holds back writes holds back no reads, where rueidis sends a write anew to it because the key's
+// slot moves there.
+func TestReadsBesideWritesToMovingSlots(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	to := moving(t, cluster, "k")
+	option := cluster.Option()
+	option.PipelineMultiplex = -1
+	d := open[profile](t, redistest.NewClient(t, option), redis.Options{})
+	now := driver.Floor(time.Now())
+	life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+	var key string // of the node to which the slot moves
+	for i := 0; key == ""; i++ {
+		_, err := d.Insert(t.Context(), fmt.Sprint(i), profile{}, life, now)
+		ok(t, "Insert", err)
+		if to.Do(t.Context(), to.B().Get().Key(fmt.Sprint(i)).Build()).Error() == nil {
+			key = fmt.Sprint(i)
+		}
+	}
+	ok(t, "PAUSE", to.Do(t.Context(), to.B().Arbitrary("CLIENT", "PAUSE", "60000", "WRITE").Build()).Error())
+	writes, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := d.Insert(writes, "k", profile{}, life, now)
+		ended <- err
+	}()
+	blocked(t, to, 1)
+	ctx, late := context.WithTimeout(t.Context(), 5*time.Second)
+	defer late()
+	_, err := d.Get(ctx, key)
+	ok(t, "Get beside a write that the server holds back", err)
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("a write that was given up: %v", err)
+	}
+}
+
+// A node that holds back writes holds back none to other nodes.
+func TestWritesBesidePausedNode(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	d := open[profile](t, cluster.Client(t), redis.Options{})
+	now := driver.Floor(time.Now())
+	life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+	paused := clients(t, cluster)[1]
+	var there, elsewhere []string // keys
+	for i := range 200 {
+		key := fmt.Sprint(i)
+		_, err := d.Insert(t.Context(), key, profile{}, life, now)
+		ok(t, "Insert", err)
+		if paused.Do(t.Context(), paused.B().Get().Key(key).Build()).Error() == nil {
+			there = append(there, key)
+		} else {
+			elsewhere = append(elsewhere, key)
+		}
+	}
+	ok(t, "PAUSE", paused.Do(t.Context(), paused.B().Arbitrary("CLIENT", "PAUSE", "60000", "WRITE").Build()).Error())
+	writes, cancel := context.WithCancel(t.Context())
+	var held sync.WaitGroup
+	for _, key := range there {
+		held.Go(func() { _ = d.Delete(writes, key) })
+	}
+	blocked(t, paused, 24)
+	ctx, late := context.WithTimeout(t.Context(), 5*time.Second)
+	defer late()
+	for _, key := range elsewhere[:20] {
+		ok(t, "a write to another node", d.Delete(ctx, key))
+	}
+	cancel()
+	held.Wait()
+}
+
+// blocked waits until a server holds back n writes.
+func blocked(t *testing.T, admin rueidis.Client, n int) {
+	t.Helper()
+	for begun := time.Now(); time.Since(begun) < 5*time.Second; {
+		info, err := admin.Do(t.Context(), admin.B().Info().Section("clients").Build()).ToString()
+		ok(t, "INFO", err)
+		var now int
+		_, rest, _ := strings.Cut(info, "blocked_clients:")
+		if _, _ = fmt.Sscan(rest, &now); now >= n {
+			return
+		}
+	}
+	t.Fatalf("the server does not hold back %d writes", n)
 }

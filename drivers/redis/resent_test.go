@@ -5,10 +5,13 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/slidingttl/slidingttl/drivers/redis"
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
@@ -36,7 +39,7 @@ func TestWritesAreSentOnce(t *testing.T) {
 			var armed atomic.Bool
 			option.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
 				conn, err := dialer.DialContext(ctx, "tcp", address)
-				return &deafConn{Conn: conn, armed: &armed}, err
+				return &deafConn{Conn: conn, after: "EVALSHA", armed: &armed}, err
 			}
 			d = open[profile](t, redistest.NewClient(t, option), redis.Options{})
 			ok(t, "Learn", d.Learn(t.Context()))
@@ -54,16 +57,67 @@ func TestWritesAreSentOnce(t *testing.T) {
 	}
 }
 
-// deafConn is a connection that receives nothing once it has sent a script while armed, which
+// Nor does it where it sends a write anew to the node to which the key's slot moves.
+func TestWritesToMovingSlotsAreSentOnce(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	plain := open[profile](t, cluster.Client(t), redis.Options{})
+	now := driver.Floor(time.Now())
+	life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+	for i := range 30 { // so that all nodes know the script
+		_, err := plain.Insert(t.Context(), fmt.Sprint(i), profile{}, life, now)
+		ok(t, "Insert", err)
+	}
+	moving(t, cluster, "k")
+	var armed atomic.Bool
+	option := cluster.Option()
+	option.PipelineMultiplex, option.ConnLifetime, option.Dialer.KeepAlive = -1, 500*time.Millisecond, time.Minute
+	option.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, "tcp", address)
+		return &deafConn{Conn: conn, after: "ASKING", armed: &armed}, err
+	}
+	d := open[profile](t, redistest.NewClient(t, option), redis.Options{})
+	ok(t, "Learn", d.Learn(t.Context()))
+	armed.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := d.Insert(ctx, "k", profile{}, life, now); armed.Load() || !errors.Is(err, driver.ErrAmbiguous) {
+		t.Errorf("a write whose answer does not come: %v; want %v", err, driver.ErrAmbiguous)
+	}
+}
+
+// moving makes the slot of key move from its node to another, and returns that one's client.
+func moving(t *testing.T, cluster *redistest.Cluster, key string) (to rueidis.Client) {
+	t.Helper()
+	admins := clients(t, cluster)
+	ask := func(admin rueidis.Client, words ...string) rueidis.RedisResult {
+		res := admin.Do(t.Context(), admin.B().Arbitrary("CLUSTER").Args(words...).Build())
+		ok(t, words[0], res.Error())
+		return res
+	}
+	slot, err := ask(admins[0], "KEYSLOT", key).AsInt64()
+	ok(t, "KEYSLOT", err)
+	at := int(slot) * len(admins) / 16384
+	from, to := admins[at], admins[(at+1)%len(admins)]
+	fromID, err := ask(from, "MYID").ToString()
+	ok(t, "MYID", err)
+	toID, err := ask(to, "MYID").ToString()
+	ok(t, "MYID", err)
+	ask(to, "SETSLOT", fmt.Sprint(slot), "IMPORTING", fromID)
+	ask(from, "SETSLOT", fmt.Sprint(slot), "MIGRATING", toID)
+	return to
+}
+
+// deafConn is a connection that receives nothing once it has sent such a word while armed, which
 // only one does. It breaks when the client pings, at its lifetime's end.
 type deafConn struct {
 	net.Conn
+	after string
 	armed *atomic.Bool
 	deaf  atomic.Bool
 }
 
 func (c *deafConn) Write(p []byte) (int, error) {
-	if bytes.Contains(p, []byte("EVALSHA")) && c.armed.CompareAndSwap(true, false) {
+	if bytes.Contains(p, []byte(c.after)) && c.armed.CompareAndSwap(true, false) {
 		c.deaf.Store(true)
 	} else if c.deaf.Load() && bytes.Contains(p, []byte("PING")) {
 		_ = c.Conn.Close()

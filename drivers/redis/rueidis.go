@@ -130,10 +130,13 @@ func (c rueidisClient) build(cmd Command) rueidis.Completed {
 	if !cmd.NoKey {
 		a = a.Keys(cmd.Key).Args(cmd.Args...)
 	}
-	if cmd.Write {
-		return a.Blocking().ToPipe() // of that pool with DisableAutoPipelining too: its other pool heeds deadlines alone
+	switch {
+	case !cmd.Write:
+		return a.Build()
+	case c.Mode() == rueidis.ClientModeCluster: // which follows ASK, then with ToPipe by the pipeline of reads
+		return a.Blocking()
 	}
-	return a.Build()
+	return a.Blocking().ToPipe() // of that pool with DisableAutoPipelining too: its other pool heeds deadlines alone
 }
 
 // repeated builds a command that the client repeats until the context ends. The client may still be
@@ -147,7 +150,7 @@ var errSilence = fmt.Errorf("no answer for %v", silence)
 
 func (c rueidisClient) write(ctx context.Context, cmd Command) Answer {
 	built := c.build(cmd)
-	under := c.shares[built.Slot()%slots*ranges/slots]
+	under := c.shares[int(built.Slot())%slots*ranges/slots]
 	select {
 	case under <- struct{}{}:
 	case <-ctx.Done():
