@@ -14,15 +14,17 @@ const (
 	// longer one only on a connection of its own.
 	batchSize = 500
 
-	// together is how many pipelines of a batch are sent at a time, so that other reads do not wait behind
-	// all of them. If none is answered for stall, a node may be silent: those under way count no more then.
+	// together is how many pipelines of a batch are under way, so that other reads do not wait behind all of
+	// them. It is doubled when none is answered for stall: a silent node of a cluster may have keys in each.
+	// That is an eighth of the time left to the deadline at most, so that a large batch is sent before it.
 	together = 4
 	stall    = 200 * time.Millisecond
 )
 
 // GetMulti implements driver.BatchGetter, with pipelines of up to 500 GETs. In a cluster the client
 // splits them by node: one that is silent until ctx ends leaves its own keys unknown, and records of
-// other programs, which take one second trip together.
+// other programs, which take one second trip together. Beside such a node, more than 2,000 keys are
+// sent in growing steps, all of them before ctx's deadline.
 func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]driver.Entry[T], error) {
 	found := make(map[string]driver.Entry[T], len(keys))
 	var invalid driver.KeyErrors
@@ -58,7 +60,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 		}
 		return foreign
 	}
-	foreign := read(places, func(ctx context.Context, keys []string) []Answer { return d.pipelines(ctx, get, keys) })
+	foreign := read(places, d.gets)
 	if len(foreign) > 0 {
 		read(foreign, d.readEach)
 	}
@@ -68,7 +70,19 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	return found, invalid.Err()
 }
 
-// pipelines sends c for each of keys, and returns the answers in their order.
+// gets sends a GET for each of keys. If a new reading of the clock is due, TIME goes with the first key's, beside
+// the pipelines: in a cluster those of several nodes carry none.
+func (d *Driver[T]) gets(ctx context.Context, keys []string) []Answer {
+	if len(keys) == 0 || !d.clock.Due() {
+		return d.pipelines(ctx, get, keys)
+	}
+	first := make(chan Answer, 1)
+	go func() { first <- d.timed(ctx, get.with(keys[0])) }()
+	others := d.pipelines(ctx, get, keys[1:])
+	return append([]Answer{<-first}, others...)
+}
+
+// pipelines sends c for each of keys, and returns the answers in their order. It starts none once ctx has ended.
 func (d *Driver[T]) pipelines(ctx context.Context, c Command, keys []string) []Answer {
 	cs := make([]Command, len(keys))
 	for i, key := range keys {
@@ -76,20 +90,35 @@ func (d *Driver[T]) pipelines(ctx context.Context, c Command, keys []string) []A
 	}
 	answers := make([]Answer, len(cs))
 	var all sync.WaitGroup
-	places := make(chan struct{}, together)
-	for at := 0; at < len(cs); at += batchSize {
-		end := min(at+batchSize, len(cs))
-		select {
-		case places <- struct{}{}:
-		case <-time.After(stall):
-			places = make(chan struct{}, together)
-			places <- struct{}{}
+	answered := make(chan struct{}, len(cs))
+	at, underWay, most, stalls := 0, 0, together, time.Duration(1)
+	for at < len(cs) && ctx.Err() == nil {
+		if underWay == most {
+			wait := stall
+			if by, ok := ctx.Deadline(); ok {
+				wait = min(wait, time.Until(by)/8)
+			}
+			select {
+			case <-answered:
+				underWay--
+				stalls = 2 // those that were sent after a stall may be answered as much later
+			case <-time.After(wait * stalls):
+				most *= 2
+				stalls = 1
+			case <-ctx.Done():
+			}
+			continue
 		}
-		taken := places
+		from, end := at, min(at+batchSize, len(cs))
+		at = end
+		underWay++
 		all.Go(func() {
-			copy(answers[at:end], d.client.DoMulti(ctx, cs[at:end]))
-			<-taken
+			copy(answers[from:end], d.client.DoMulti(ctx, cs[from:end]))
+			answered <- struct{}{}
 		})
+	}
+	for i := range answers[at:] {
+		answers[at+i] = Answer{Kind: Unsent, Err: ctx.Err()}
 	}
 	all.Wait()
 	return answers

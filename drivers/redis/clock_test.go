@@ -58,6 +58,13 @@ func TestClockApart(t *testing.T) {
 			_, err := d.Get(ctx, "a")
 			return err
 		},
+		"GetMulti": func(ctx context.Context, d *redis.Driver[profile]) error {
+			found, err := d.GetMulti(ctx, []string{"a"})
+			if len(found) != 1 {
+				t.Error("GetMulti has not found the record")
+			}
+			return err
+		},
 		"ReadTouch": func(ctx context.Context, d *redis.Driver[profile]) error {
 			_, touched, err := d.ReadTouch(ctx, "a", nil, anAccess(), driver.Floor(time.Now()))
 			if touched {

@@ -95,6 +95,8 @@ func (c rueidisClient) DoMulti(ctx context.Context, cs []Command) []Answer {
 func within(ctx context.Context, wait time.Duration, f func() Answer) Answer {
 	if ctx.Done() == nil {
 		return f()
+	} else if ctx.Err() != nil {
+		return Answer{Kind: Unsent, Err: ctx.Err()}
 	}
 	answer := make(chan Answer, 1)
 	go func() { answer <- f() }()

@@ -84,6 +84,11 @@ func (d *Driver[T]) send(ctx context.Context, c Command) Answer {
 	if !d.clock.Due() {
 		return d.client.Do(ctx, c)
 	}
+	return d.timed(ctx, c)
+}
+
+// timed sends a command together with TIME.
+func (d *Driver[T]) timed(ctx context.Context, c Command) Answer {
 	sent := time.Now()
 	answers := d.client.DoMulti(ctx, []Command{timeCommand, c})
 	_, _ = d.observe(sent, answers[0])

@@ -118,9 +118,12 @@ func TestTripsOfBatchWithoutScript(t *testing.T) {
 		f.command(t, "SET", keys[i], `{"name":"theirs"}`)
 	}
 	f.command(t, "SCRIPT", "FLUSH")
+	_, err := f.d.Get(t.Context(), "none") // asks for the time
+	if !errors.Is(err, driver.ErrNotFound) {
+		t.Fatalf("Get: %v", err)
+	}
 	var found map[string]driver.Entry[profile]
 	trips := f.client.during(func() {
-		var err error
 		found, err = f.d.GetMulti(t.Context(), keys)
 		ok(t, "GetMulti", err)
 	})

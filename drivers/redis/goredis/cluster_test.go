@@ -74,14 +74,15 @@ func TestGetBesideBatch(t *testing.T) {
 	d := open[string](t, c, slidingredis.Options{})
 	var batch sync.WaitGroup
 	batch.Go(func() {
-		if _, err := d.GetMulti(t.Context(), []string{"a", "b", "c"}); err != nil {
+		if _, err := d.GetMulti(t.Context(), []string{"with the time", "a", "b", "c"}); err != nil {
 			t.Errorf("GetMulti: %v", err)
 		}
 	})
 	<-hold.begun
 	got := make(chan error, 1)
+	other := open[string](t, c, slidingredis.Options{}) // has not asked for the time
 	go func() {
-		_, err := d.Get(t.Context(), "k")
+		_, err := other.Get(t.Context(), "k")
 		got <- err
 	}()
 	select {
