@@ -58,7 +58,7 @@ func (f *failures) note(t *Totals, r *record, err error, before, landed int64) e
 	if f.failed > fewestFailed && f.share < 1 && float64(f.failed) > f.share*float64(f.walked.Load()) {
 		return fmt.Errorf("%w: %d of %d, which is more than Options.MaxFailed, the last: %w", ErrTooMany, f.failed, f.walked.Load(), err)
 	}
-	if r.failed { // beside others that did not
+	if r.begun != 0 && landed >= r.begun { // it failed beside others that did not
 		return nil
 	}
 	return f.row(err, before, landed)
@@ -69,7 +69,7 @@ func (f *failures) note(t *Totals, r *record, err error, before, landed int64) e
 func (f *failures) inRow(r *record, err error, before, landed int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	r.failed = true
+	r.begun = before + 1
 	return f.row(err, before, landed)
 }
 

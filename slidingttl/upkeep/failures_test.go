@@ -199,3 +199,92 @@ func TestCheckpointOfAnother(t *testing.T) {
 		t.Errorf("a rule without a name: %v", err)
 	}
 }
+
+// A resumed run counts those that failed before anew.
+func TestStoreDownOverAResume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t)
+		const n = 60
+		for i := range n {
+			f.Add(fmt.Sprint(i), 0, 0)
+		}
+		down := errors.New("down")
+		isDown := true
+		s := spoilt{f, func(_ string, next func() (driver.Version, error)) (driver.Version, error) {
+			if isDown {
+				return 0, down
+			}
+			return next()
+		}}
+		var last []byte
+		o := applied()
+		o.Save = func(c upkeep.Checkpoint) (err error) { last, err = json.Marshal(c); return err }
+		resume := func() (*upkeep.Report, error) {
+			c := new(upkeep.Checkpoint)
+			ok(t, json.Unmarshal(last, c))
+			o.Resume = c
+			r, err := upkeep.Adopt(t.Context(), s, policy, o)
+			return r, err
+		}
+		if r, err := upkeep.Adopt(t.Context(), s, policy, o); !errors.Is(err, upkeep.ErrTooMany) || r.Waiting != n || r.Failed != 0 {
+			t.Fatalf("the first run: %v\n%v", err, r)
+		}
+		r, err := resume()
+		if !errors.Is(err, upkeep.ErrTooMany) {
+			t.Errorf("resumed while the store is down: error %v, done %v, %d of %d records failed, %d written", err, r.Done, r.Failed, n, r.Counts["adopted"])
+		}
+		isDown = false
+		if r, err = resume(); err != nil || !r.Done || r.Failed > 32 {
+			t.Errorf("resumed once the store is up: %v\n%v", err, r)
+		}
+	})
+}
+
+// atRetry calls f when the walk asks whether the store is there, before its last attempts.
+type atRetry struct {
+	spoilt
+	segments *int
+	f        func()
+}
+
+func (s atRetry) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
+	if *s.segments++; *s.segments == 2 && s.f != nil {
+		s.f()
+	}
+	return s.spoilt.Segments(ctx, n)
+}
+
+// A shard is away for a while, the run is stopped, and resumed while the whole store takes no writes.
+func TestStoreDownAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t)
+		const n = 2000
+		for i := range n {
+			f.Add(fmt.Sprint("user:", i), 0, 0)
+		}
+		down := errors.New("down")
+		mode := "shard"
+		sp := spoilt{f, func(key string, next func() (driver.Version, error)) (driver.Version, error) {
+			of := strings.HasSuffix(key, "11") || strings.HasSuffix(key, "44") || strings.HasSuffix(key, "77")
+			if mode == "all" || mode == "shard" && of {
+				return 0, down
+			}
+			return next()
+		}}
+		var last []byte
+		o := applied()
+		o.Save = func(c upkeep.Checkpoint) (err error) { last, err = json.Marshal(c); return err }
+		ctx, cancel := context.WithCancel(t.Context())
+		r, err := upkeep.Adopt(ctx, atRetry{sp, new(int), cancel}, policy, o)
+		if !errors.Is(err, context.Canceled) || r.Waiting != 60 {
+			t.Fatalf("%v\n%v", err, r)
+		}
+		mode = "all"
+		o.Resume = new(upkeep.Checkpoint)
+		ok(t, json.Unmarshal(last, o.Resume))
+		r, err = upkeep.Adopt(t.Context(), atRetry{sp, new(int), nil}, policy, o)
+		if !errors.Is(err, upkeep.ErrTooMany) {
+			t.Errorf("60 writes failed, none landed in this run: error %v, done %v, %d failed", err, r.Done, r.Failed)
+		}
+	})
+}

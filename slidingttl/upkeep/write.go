@@ -87,7 +87,7 @@ type record struct {
 	unknown bool          // a removal or a correction had no answer
 	changes []Change      // of Undo
 	races   int           // lost to other writers
-	failed  bool          // before, and the store did not
+	begun   int64         // one more than the successful writes when it was tried first, by this run; zero: it was not
 	last    bool          // it is tried for the last time
 }
 
@@ -104,13 +104,12 @@ type pendingRecord struct {
 	Problem string         `json:"problem,omitempty"`
 	Meant   []driver.Life  `json:"meant,omitempty"`
 	Unknown bool           `json:"unknown,omitempty"`
-	Failed  bool           `json:"failed,omitempty"`
 	Changes []Change       `json:"changes,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
 func (r record) MarshalJSON() ([]byte, error) {
-	p := pendingRecord{[]byte(r.Key), r.Meta, r.Size, r.HeldUntil, r.Fault, "", r.meant, r.unknown, r.failed, r.changes}
+	p := pendingRecord{[]byte(r.Key), r.Meta, r.Size, r.HeldUntil, r.Fault, "", r.meant, r.unknown, r.changes}
 	if r.Problem != nil {
 		p.Problem = verdict.Reason(r.Problem)
 	}
@@ -123,7 +122,7 @@ func (r *record) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &p); err != nil {
 		return err
 	}
-	*r = record{driver.Scanned{Key: string(p.Key), Meta: p.Meta, Size: p.Size, HeldUntil: p.Held, Fault: p.Fault}, p.Meant, p.Unknown, p.Changes, 0, p.Failed, false}
+	*r = record{driver.Scanned{Key: string(p.Key), Meta: p.Meta, Size: p.Size, HeldUntil: p.Held, Fault: p.Fault}, p.Meant, p.Unknown, p.Changes, 0, 0, false}
 	switch p.Problem {
 	case "":
 	case verdict.Reason(driver.ErrNotFound):

@@ -10,12 +10,11 @@ import (
 
 // flush is a call of Flush.
 type flush struct {
-	last    uint64        // number of the last touch that it waits for
-	left    int           // how many of those have not ended
-	pending int           // how many of these do not run
-	failed  int           // how many have failed
-	err     error         // the first failure
-	done    chan struct{} // closed when none is left, or the store is failing and refused a touch
+	last   uint64        // number of the last touch that it waits for
+	left   int           // how many of those have not ended
+	failed int           // how many have failed
+	err    error         // the first failure
+	done   chan struct{} // closed when none is left, or the store is failing and refused a touch
 }
 
 // Flush sends the pending touches once, and returns when these and those under way have ended.
@@ -25,7 +24,7 @@ type flush struct {
 // waiting.
 func (t *Touches) Flush(ctx context.Context) error {
 	t.lock()
-	f := &flush{last: t.number, left: t.pending + t.limits.running, pending: t.pending, done: make(chan struct{})}
+	f := &flush{last: t.number, left: t.pending + t.limits.running, done: make(chan struct{})}
 	if f.left == 0 {
 		t.unlock()
 		return nil
@@ -150,7 +149,7 @@ func (t *Touches) halt() {
 		go t.drop(t.keys)
 	}
 	t.recent.Init()
-	t.keys, t.pending, t.ready.all, t.resting.all, t.rested.all, t.passed.all, t.farthest.all = nil, 0, nil, nil, nil, nil, nil
+	t.keys, t.pending, t.ready.all, t.awaited.all, t.resting.all, t.rested.all, t.passed.all, t.farthest.all = nil, 0, nil, nil, nil, nil, nil, nil
 }
 
 // drop ends the pending touches of slots, which Close has given up.

@@ -44,7 +44,7 @@ func (t *Touches) enqueue(n *touch, s state) {
 	t.farthest.push(n, n.far())
 	switch s {
 	case queued:
-		t.ready.push(n, n.turn())
+		t.turnsOf(n).push(n, n.turn())
 		n.recent = t.recent.PushFront(n)
 	case passed:
 		t.passed.push(n, -int64(n.dies()))
@@ -76,7 +76,7 @@ func (n *touch) due() driver.Instant { return min(n.dies(), n.by) }
 func (t *Touches) unqueue(n *touch) {
 	switch n.state {
 	case queued:
-		t.ready.remove(n)
+		t.turnsOf(n).remove(n)
 		t.recent.Remove(n.recent)
 	case resting:
 		t.resting.remove(n)
@@ -95,7 +95,7 @@ func (t *Touches) unqueue(n *touch) {
 func (t *Touches) reorder(n *touch) {
 	switch n.state {
 	case queued:
-		t.ready.fix(n, n.turn())
+		t.turnsOf(n).fix(n, n.turn())
 	case rested:
 		t.rested.fix(n, n.turn())
 	case passed:
@@ -171,8 +171,36 @@ func (t *Touches) wakeOne() {
 }
 
 // inHurry reports whether Close or Flush waits for pending touches.
-func (t *Touches) inHurry() bool {
-	return t.closing || slices.ContainsFunc(t.flushes, func(f *flush) bool { return f.pending > 0 })
+func (t *Touches) inHurry() bool { return t.closing || len(t.flushes) > 0 }
+
+// isAwaited reports whether Close or Flush waits for n.
+func (t *Touches) isAwaited(n *touch) bool {
+	return t.closing || slices.ContainsFunc(t.flushes, func(f *flush) bool { return n.number <= f.last })
+}
+
+// turnsOf returns the heap of the queued touch n.
+func (t *Touches) turnsOf(n *touch) *turns {
+	if n.number <= t.apart {
+		return &t.awaited
+	}
+	return &t.ready
+}
+
+// setApart sets the queued touches apart, if a Flush waits for some of them, so that those that come later do not stand
+// before them when they have to wait.
+func (t *Touches) setApart() {
+	if t.awaited.Len() == 0 && slices.ContainsFunc(t.flushes, func(f *flush) bool { return f.last > t.apart }) {
+		t.ready, t.awaited, t.apart = t.awaited, t.ready, t.number
+	}
+}
+
+// firstReady returns the queued touch nearest to death.
+func (t *Touches) firstReady() *touch {
+	n, a := t.ready.first(), t.awaited.first()
+	if n == nil || a != nil && a.turn() < n.turn() {
+		return a
+	}
+	return n
 }
 
 // dispatch starts the touches whose turn has come. Every change that may bring a turn calls it.
@@ -182,10 +210,11 @@ func (t *Touches) dispatch() {
 	t.callBack()
 	for looked := 0; !t.halted; {
 		hurry := t.inHurry()
+		t.setApart()
 		full := t.limits.isFull()
 		stuck := !t.limits.hasWorker()
 		try := full || stuck || t.pressure.Failing
-		n, rest := t.ready.first(), time.Duration(0)
+		n, rest := t.firstReady(), time.Duration(0)
 		another := t.pressure.goesToAnother(try, t.limits.share())
 		dead := t.passed.first()
 		if another && (n != nil || dead == nil && t.rested.Len() > 0) {
@@ -229,8 +258,11 @@ func (t *Touches) dispatch() {
 			wait = t.tryWait(stuck)
 			t.limits.note(wait > 0)
 		}
-		if wait <= 0 && !t.pressure.Failing && !hurry {
+		if wait <= 0 && !t.pressure.Failing && !t.isAwaited(n) {
 			wait = t.budgetWait(n)
+			if a := t.awaited.first(); wait > 0 && a != nil && t.isAwaited(a) {
+				n, wait = a, 0
+			}
 		}
 		if wait > 0 {
 			if r := t.resting.first(); r != nil {
@@ -295,15 +327,18 @@ func (t *Touches) tryWait(stuck bool) time.Duration {
 // other try is such a one, and what begins after it has landed while those nearest to death fail: all of them may be of a
 // shard that hangs, or gone.
 func (t *Touches) another(try bool) *touch {
-	ready, rested := t.ready.Len(), t.rested.Len()
-	if ready > 0 && !(try && rand.IntN(4) == 0) {
+	queued := t.ready.Len() + t.awaited.Len()
+	if queued > 0 && !(try && rand.IntN(4) == 0) {
 		return t.recent.Front().Value.(*touch)
 	}
-	i := rand.IntN(ready + rested)
-	if i < ready {
-		return t.ready.all[i].of
+	i := rand.IntN(queued + t.rested.Len())
+	for _, of := range []*turns{&t.ready, &t.awaited} {
+		if i < of.Len() {
+			return of.all[i].of
+		}
+		i -= of.Len()
 	}
-	return t.rested.all[i-ready].of
+	return t.rested.all[i].of
 }
 
 // wakeIn calls dispatch in d.

@@ -97,7 +97,7 @@ func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bo
 	if urgent {
 		t.budget.overdraw()
 	} else if !held {
-		held = t.pressure.any() || t.budget != nil && (t.Background || t.ready.Len() > 0 || !t.budget.take())
+		held = t.pressure.any() || t.budget != nil && (t.Background || t.ready.Len()+t.awaited.Len() > 0 || !t.budget.take())
 	}
 	isLate := !late.IsZero() && !time.Now().Before(late)
 	queue := held || !urgent && (t.Background || isLate)
@@ -190,11 +190,6 @@ func (t *Touches) leave(n *touch) {
 	t.unqueue(n)
 	n.of.pending = slices.DeleteFunc(n.of.pending, func(p *touch) bool { return p == n })
 	t.pending--
-	for _, f := range t.flushes {
-		if n.number <= f.last {
-			f.pending--
-		}
-	}
 }
 
 // ErrExited says that a caller's function ended the goroutine, by runtime.Goexit.
