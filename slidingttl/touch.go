@@ -195,8 +195,8 @@ const touchKeyAttempts = 16
 
 // touchKey touches the record under key and returns its life, whose expiry is at most the cap.
 // written: it was just written by other means, so a stale read would mislead. was, unless nil, returns
-// the life before that write, which continues if the record that is then read has none.
-func (s *Store[T]) touchKey(ctx context.Context, key string, was func() driver.Life, written bool) (driver.Life, error) {
+// the life before that write, which continues if the record that is then read has none, or why not to touch it.
+func (s *Store[T]) touchKey(ctx context.Context, key string, was func() (driver.Life, error), written bool) (driver.Life, error) {
 	saved, replaced := written, false
 	for attempt := range touchKeyAttempts {
 		r := readResult[T]{op: opTouch, urgent: true, saved: written}
@@ -206,10 +206,10 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, was func() driver.L
 		} else {
 			err = s.readForAccess(ctx, key, &r, true)
 		}
+		if err == nil && was != nil {
+			r.before, err = was()
+		}
 		if err == nil {
-			if was != nil {
-				r.before = was()
-			}
 			err = s.mayTouch(&r)
 		}
 		if err != nil {

@@ -52,8 +52,9 @@ type Wrapped[K comparable, V, T any] struct {
 //     trip, for what the store last said of a key is remembered: what another process writes
 //     past its wrapper is noticed when the remembered expiry comes due.
 //   - Upsert writes the value first and its expiry next, after its context has ended too, for 64 at
-//     once: a touch that is not made then counts as failed. Between the two the record has the expiry that the repository gave it, which the next access through a wrapper mends. The
-//     repository should write none beyond the idle grace: one that stays below the cap is kept.
+//     once: a touch that is not made then counts as failed. Between the two the record has the expiry that the
+//     repository gave it, which the next access through a wrapper mends. The repository should write none
+//     beyond the idle grace: one that stays below the cap is kept.
 //   - An Upsert that writes the record whole may wipe the life beside it. created_at, and an
 //     expiry that was later, are put back from what is read just before. Where nothing can be
 //     read, as when two Upserts race, a Get comes between the write and its expiry, the answer of an Upsert

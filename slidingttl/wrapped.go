@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/internal/touches"
 )
 
 // call makes a call of w. The repository's errors pass unchanged.
@@ -184,7 +185,6 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 		since := w.s.memo.Clock()
 		gone := func() { w.s.touches.Deleted(ctx, key, began, !driver.MayUndo(ctx), true) } // the record that was there then
 		told := was.CreatedAt != 0
-		stays := told // whatever is deleted meanwhile
 		if was.CreatedAt == 0 && op != opInsert || w.s.opts.Foreign != Adopt {
 			r := readResult[T]{op: opPeek}
 			err := w.s.read(ctx, w.s.latest, key, &r)
@@ -220,43 +220,51 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 		if op == opInsert {
 			gone()
 		}
-		life := func() driver.Life {
-			if deleted, _ := w.s.touches.DeletedSince(key, since); deleted && !stays {
-				return driver.Life{}
-			}
-			return was
-		}
-		touch := func(ctx context.Context) (read bool, err error) {
-			_, err = w.s.touchKey(ctx, key, func() driver.Life {
+		touch := func(ctx context.Context, over func() bool) (read bool, err error) {
+			life := func() (driver.Life, error) {
 				read = true
-				return life()
-			}, true)
-			if !told && life().CreatedAt != 0 && errors.Is(err, ErrNotFound) { // it is past its cap
-				_, err = w.s.touchKey(ctx, key, nil, true)
+				if over() {
+					return driver.Life{}, ErrNotFound
+				}
+				if deleted, _ := w.s.touches.DeletedSince(key, since); deleted && !told {
+					return driver.Life{}, nil
+				}
+				return was, nil
+			}
+			if _, err = w.s.touchKey(ctx, key, life, true); told || !errors.Is(err, ErrNotFound) {
+				return read, err
+			}
+			if l, gone := life(); gone == nil && l.CreatedAt != 0 { // it is past its cap
+				was, read = driver.Life{}, false
+				_, err = w.s.touchKey(ctx, key, life, true)
 			}
 			return read, err
 		}
-		read, err := touch(ctx)
+		read, err := touch(ctx, func() bool { return false })
 		if err != nil && !read && ctx.Err() != nil && w.s.local == nil && !driver.MayUndo(ctx) { // else that life is lost
-			since, stays = w.s.memo.Clock(), false // what the caller deletes from now on comes later
-			w.goOn(ctx, key, touch)
+			w.goOn(ctx, key, was, touch)
 		}
 		return wrap(ctx, opTouch, err)
 	})
 }
 
-// goOn calls touch without ctx, which has ended. It does not wait for it. A touch that is not made counts as failed.
-func (w *Wrapped[K, V, T]) goOn(ctx context.Context, key string, touch func(context.Context) (read bool, err error)) {
+// goOn calls touch without ctx, which has ended, and does not wait for it. A touch that is not made counts as failed.
+func (w *Wrapped[K, V, T]) goOn(ctx context.Context, key string, was driver.Life, touch func(ctx context.Context, over func() bool) (read bool, err error)) {
 	failed := func(err error) { w.s.touches.Fail(ctx, key, &Error{Op: opTouch, Err: err}) }
-	if !w.s.touches.GoOn(ctx, func(ctx context.Context) {
-		var read bool
-		err := w.s.recovered(func() (err error) {
-			read, err = touch(ctx)
+	if !w.s.touches.GoOn(ctx, key, was, func(ctx context.Context, over func() bool) error {
+		read, err := false, touches.ErrExited
+		defer func() {
+			if err != nil && !read {
+				failed(err)
+			}
+		}()
+		if err = w.s.recovered(func() (err error) {
+			read, err = touch(ctx, over)
 			return err
-		})
-		if err != nil && !read && !errors.Is(err, ErrNotFound) {
-			failed(err)
+		}); errors.Is(err, ErrNotFound) {
+			err = nil
 		}
+		return err
 	}) {
 		failed(ctx.Err())
 	}

@@ -56,6 +56,9 @@ func (t *Touches) Deleted(ctx context.Context, key string, began Deletion, gone,
 			t.reorder(n)
 		}
 	}
+	for _, c := range t.carries {
+		c.over = c.over || c.key == key
+	}
 	t.dispatch()
 	t.unlock()
 	if runs == nil || driver.MayUndo(ctx) {

@@ -10,11 +10,12 @@ import (
 
 // flush is a call of Flush.
 type flush struct {
-	last   uint64        // number of the last touch that it waits for
-	left   int           // how many of those have not ended
-	failed int           // how many have failed
-	err    error         // the first failure
-	done   chan struct{} // closed when none is left, or the store is failing and refused a touch
+	last    uint64        // number of the last touch that it waits for
+	carries []*carry      // that it waits for too
+	left    int           // how many of those have not ended
+	failed  int           // how many have failed
+	err     error         // the first failure
+	done    chan struct{} // closed when none is left, or the store is failing and refused a touch
 }
 
 // Flush sends the pending touches once, and returns when these and those under way have ended.
@@ -24,7 +25,7 @@ type flush struct {
 // waiting.
 func (t *Touches) Flush(ctx context.Context) error {
 	t.lock()
-	f := &flush{last: t.number, left: t.pending + t.limits.running, done: make(chan struct{})}
+	f := &flush{last: t.number, carries: slices.Clone(t.carries), left: t.pending + t.limits.running + len(t.carries), done: make(chan struct{})}
 	if f.left == 0 {
 		t.unlock()
 		return nil
@@ -82,9 +83,8 @@ func (t *Touches) Close(ctx context.Context, calls <-chan struct{}, under func()
 	}
 	if err != nil && !t.gaveUp {
 		t.halt()
-		t.gaveUp, t.givenUp = true, t.givenUp+t.limits.running-t.limits.reads
+		t.gaveUp, t.givenUp = true, t.givenUp+t.limits.running-t.limits.reads+t.unread()
 	}
-	goingOn := t.goingOn
 	t.giveUp()
 	for _, timer := range []*time.Timer{t.wake, t.pacer} {
 		if timer != nil {
@@ -92,37 +92,26 @@ func (t *Touches) Close(ctx context.Context, calls <-chan struct{}, under func()
 		}
 	}
 	t.unlock()
-	left = goingOn + under() // before givenUp is read: the touch of a call that is refused now is in one or the other
+	left = under() // before givenUp is read: the touch of a call that is refused now is in one or the other
 	t.lock()
 	t.saidGivenUp = t.givenUp
 	return t.givenUp - said, hooks, left, cmp.Or(err, t.refused, ErrClosed)
 }
 
-// mostGoOn bounds the calls that go on without their callers.
-const mostGoOn = 64
-
-// GoOn lets a call that is under way go on without its caller, for at most Timeout: f, which Close waits for. It
-// reports false if as many do as may.
-func (t *Touches) GoOn(ctx context.Context, f func(context.Context)) bool {
-	t.lock()
-	defer t.unlock()
-	if t.goingOn >= mostGoOn {
-		return false
-	}
-	t.goingOn++
-	go func() {
-		defer func() {
-			t.lock()
-			t.goingOn--
-			t.unlock()
-		}()
-		on, cancel := t.UntilClosed(context.WithoutCancel(ctx))
-		defer cancel()
-		on, end := context.WithTimeout(on, t.Timeout)
-		defer end()
-		f(on)
-	}()
-	return true
+// flushed tells the calls of Flush that wait for it that a touch, or a save, has ended, with err if it failed.
+func (t *Touches) flushed(waits func(*flush) bool, failed bool, err error) {
+	t.flushes = slices.DeleteFunc(t.flushes, func(f *flush) bool {
+		if !waits(f) {
+			return false
+		}
+		if failed {
+			f.failed, f.err = f.failed+1, cmp.Or(f.err, err)
+		}
+		if f.left--; f.left == 0 {
+			close(f.done)
+		}
+		return f.left == 0
+	})
 }
 
 // refuse is called if the store is failing and refused one more touch. It ends calls of Flush, and

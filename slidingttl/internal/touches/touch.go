@@ -1,7 +1,6 @@
 package touches
 
 import (
-	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -149,13 +148,18 @@ func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bo
 	return n, waits
 }
 
-// Carried returns the life that a touch, which has not ended, of the record m is to put back; zero: none.
+// Carried returns the life that a touch of the record m, or a save of it, is to put back which has not ended; zero: none.
 func (t *Touches) Carried(key string, m driver.Meta) (l driver.Life) {
 	t.lock()
 	defer t.unlock()
 	for _, n := range t.of(key) {
 		if n.readTouch == nil && n.orphan == nil && n.Was == m && n.Before.CreatedAt != 0 {
 			l = n.Before
+		}
+	}
+	for _, c := range t.carries {
+		if c.key == key && !c.over && l.CreatedAt == 0 {
+			l = c.life
 		}
 	}
 	return l
@@ -364,19 +368,9 @@ func (t *Touches) end(n *touch, o Outcome) {
 	if broke && !o.again && !n.deleted {
 		t.broke(&n.Access)
 	}
-	close(n.done) // the caller finds it counted
-	t.flushes = slices.DeleteFunc(t.flushes, func(f *flush) bool {
-		if n.number > f.last {
-			return false
-		}
-		if broke && !(o.again && o.result == Shared) { // that one goes on as part of the one that has run
-			f.failed, f.err = f.failed+1, cmp.Or(f.err, o.Err)
-		}
-		if f.left--; f.left == 0 {
-			close(f.done)
-		}
-		return f.left == 0
-	})
+	close(n.done)                           // the caller finds it counted
+	goesOn := o.again && o.result == Shared // as part of the one that has run
+	t.flushed(func(f *flush) bool { return n.number <= f.last }, broke && !goesOn, o.Err)
 }
 
 // deepen grows the goroutine's stack once, to the size that a driver's call needs. Otherwise the

@@ -10,6 +10,7 @@
 //	    write          write.go     plans it, and again after each race that it lost
 //	  landed           touch.go     serves those that wait; what failed rests, and is tried again
 //	Deleted            deleted.go   what a deletion takes off the touches of its key
+//	GoOn               carry.go     a save without its caller
 //	Close, Flush       drain.go
 //
 // A touch waits, is queued, rests, is passed, runs, and has ended: touch.state. All but what write and hooks do
@@ -93,7 +94,7 @@ type Touches struct {
 	keys      map[string]*slot
 	deletions [1 << 10]*Deletion // by hash of the key
 	pending   int                // touches that wait, are queued or rest
-	goingOn   int                // calls that go on without their callers
+	carries   []*carry           // saves that go on without their callers
 	number    uint64             // of the touch added last
 	ready     turns              // the queued touches, the one nearest to death first
 	awaited   turns              // the queued ones up to this number, apart since a Flush waits for them, in the same order
@@ -310,7 +311,7 @@ func (t *Touches) unlock() {
 		t.told = now
 		t.callLater(func() { t.Changed(now) })
 	}
-	if t.draining && t.pending+t.goingOn+t.limits.running == 0 && !t.dropping && !t.calling && !isClosed(t.drained) {
+	if t.draining && t.pending+len(t.carries)+t.limits.running == 0 && !t.dropping && !t.calling && !isClosed(t.drained) {
 		close(t.drained)
 	}
 	t.mu.Unlock()

@@ -1,0 +1,68 @@
+package touches
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
+
+// carry is the life that a save is to put back which goes on without its caller.
+type carry struct {
+	key  string
+	life driver.Life
+	read bool // the record has been read, so that there is a touch
+	over bool // the record has been deleted
+}
+
+// mostCarries bounds the saves that go on.
+const mostCarries = 64
+
+// GoOn lets a save that has written key's value go on without its caller, for at most Timeout: f is to read the record and put life
+// back. read, called after that read, reports whether the record has been deleted since. Close and Flush wait for f.
+// GoOn reports false if as many go on as may, or Close has given up.
+func (t *Touches) GoOn(ctx context.Context, key string, life driver.Life, f func(ctx context.Context, read func() (over bool)) error) bool {
+	t.lock()
+	defer t.unlock()
+	if t.halted {
+		t.givenUp++
+	}
+	if t.halted || len(t.carries) >= mostCarries {
+		return false
+	}
+	c := &carry{key: strings.Clone(key), life: life} // key may be part of a long string
+	t.carries = append(t.carries, c)
+	go t.carry(ctx, c, f)
+	return true
+}
+
+func (t *Touches) carry(ctx context.Context, c *carry, f func(context.Context, func() bool) error) {
+	err := ErrExited
+	defer func() {
+		t.lock()
+		t.carries = slices.DeleteFunc(t.carries, func(o *carry) bool { return o == c })
+		t.flushed(func(f *flush) bool { return slices.Contains(f.carries, c) }, err != nil, err)
+		t.unlock()
+	}()
+	ctx, cancel := t.UntilClosed(context.WithoutCancel(ctx))
+	defer cancel()
+	ctx, end := context.WithTimeout(ctx, t.Timeout)
+	defer end()
+	err = f(ctx, func() bool {
+		t.lock()
+		defer t.unlock()
+		c.read = true
+		return c.over
+	})
+}
+
+// unread is how many saves go on that have no touch yet.
+func (t *Touches) unread() (n int) {
+	for _, c := range t.carries {
+		if !c.read {
+			n++
+		}
+	}
+	return n
+}
