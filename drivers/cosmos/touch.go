@@ -40,7 +40,7 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 		return d.client.PatchItem(ctx, d.partitionKey(k), k.id, patch, o)
 	}
 	w.judge = func(found stored) kit.Verdict {
-		if w.Stored(found.Meta, m, was, now) {
+		if w.Stored(found.Meta, m, version != was.Version, now) {
 			return kit.Landed
 		}
 		return found.still(was, now)

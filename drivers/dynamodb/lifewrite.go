@@ -545,7 +545,7 @@ func (d *core) touchValue(ctx context.Context, f *attempts, k primaryKey, was dr
 		switch {
 		case found.odd != nil:
 			return kit.Unreadable
-		case apart && found.Version == version, f.Stored(found.Meta, driver.Meta{Life: life, Version: version}, was, now):
+		case apart && found.Version == version, f.Stored(found.Meta, driver.Meta{Life: life, Version: version}, false, now):
 			return kit.Landed
 		}
 		return found.still(was, now)

@@ -104,3 +104,28 @@ func TestOneRetiresThoughAnAnswerIsLost(t *testing.T) {
 		})
 	}
 }
+
+// Nor where a life table is given up, and both move the life to the value's item.
+func TestOneRetiresThoughALifeTableIsGivenUp(t *testing.T) {
+	tbl, clock := open[session](t, apartly(), impatient(3)), handsAt(base)
+	if err := tbl.another(t, clock).Insert(t.Context(), "token", session{User: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	tbl.Driver.opts.LifeInValue = true
+	one, two := tbl.another(t, clock), tbl.another(t, clock)
+	clock.forward(5 * time.Minute)
+	var updates atomic.Int32
+	other := errors.New("not called")
+	tbl.wire.between(func(op string, req *request, send sender) (*response, error) {
+		if op == "UpdateItem" && updates.Add(1) == 2 { // the first announces it in the life table
+			other = two.Retire(t.Context(), "token")
+			return failure(req, 503, "ServiceUnavailable"), nil
+		}
+		return send()
+	})
+	err := one.Retire(t.Context(), "token")
+	tbl.wire.reset()
+	if err == nil && other == nil {
+		t.Error("two processes are told that they have retired one record")
+	}
+}

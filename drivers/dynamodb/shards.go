@@ -16,6 +16,9 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
+// formerFor is how long DynamoDB keeps a stream that was disabled.
+const formerFor = 24 * time.Hour
+
 // discover lists the stream's shards, if it is due.
 func (s *Stream) discover(ctx context.Context) error {
 	if !s.asked.IsZero() && time.Since(s.asked) < discoverEvery {
@@ -27,11 +30,9 @@ func (s *Stream) discover(ctx context.Context) error {
 	for {
 		out, err := s.client.DescribeStream(ctx, &dynamodbstreams.DescribeStreamInput{StreamArn: &s.place.Stream, ExclusiveStartShardId: from})
 		var none *streams.ResourceNotFoundException
-		if errors.As(err, &none) && s.next != "" { // it was disabled more than 24 hours ago
-			for shard, at := range s.place.Shards {
-				if !at.Done {
-					s.gap(&reading{shard: shard}, err)
-				}
+		if err != nil && s.next != "" && ctx.Err() == nil && (errors.As(err, &none) || time.Since(s.opened) > formerFor) {
+			if !s.place.Ended {
+				s.gap(&reading{shard: s.place.Stream}, err)
 			}
 			s.turnTo(s.next)
 			from = nil

@@ -43,7 +43,8 @@ type StreamOptions struct {
 	Load func(ctx context.Context) ([]byte, error)
 	Save func(ctx context.Context, place []byte) error
 
-	// ARN is the stream. Empty: the table's latest, after what is left to read of its former one.
+	// ARN is the stream. Empty: the table's latest, after what is left to read of the one that was read before.
+	// If the stream was enabled anew more than once since, those between are not read.
 	ARN string
 
 	// Every is how long Run waits when there is nothing new. Zero: 1 s.
@@ -91,12 +92,12 @@ func (o StreamOptions) validate() (StreamOptions, error) {
 	return o, nil
 }
 
-// GapError says that DynamoDB has removed a shard's records that were not read yet. It
+// GapError says that DynamoDB has removed a shard's records that were not read yet, or may have. It
 // keeps them for 24 hours. What died in them is in no archive. Reading continues with the
 // oldest records that exist.
 type GapError struct {
-	Shard string
-	Err   error // what DynamoDB said
+	Shard string // or the ARN of a former stream that is gone
+	Err   error  // what DynamoDB said
 }
 
 // Error implements error.
@@ -132,6 +133,8 @@ type Stream struct {
 
 	place   *place
 	next    string                   // the stream to read after place's, which is a former one; empty: none
+	opened  time.Time                // when place's was opened
+	unsaved bool                     // place names a stream that no saved one names
 	found   map[string]streams.Shard // by id
 	asked   time.Time                // when shards were last listed; zero: list them now
 	listed  time.Time                // when found was listed
@@ -219,7 +222,8 @@ func (s *Stream) Run(ctx context.Context) error {
 			s.turnTo(s.next)
 			continue
 		case !news && s.closed && s.ended():
-			return nil
+			s.place.Ended = true
+			return s.save(ctx, s.place)
 		case news:
 			continue
 		}
@@ -289,12 +293,12 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 	for _, r := range reads {
 		next.Shards[r.shard] = r.at
 	}
-	if news {
+	if news || s.unsaved {
 		if err := s.save(ctx, next); err != nil {
 			return false, errors.Join(failed, err)
 		}
 	}
-	s.place, s.first = next, ""
+	s.place, s.first, s.unsaved = next, "", false
 	for _, r := range reads {
 		if !r.began && s.first == "" {
 			s.first = r.shard
@@ -318,6 +322,7 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 type place struct {
 	Stream string              `json:"stream"` // its ARN
 	Shards map[string]position `json:"shards"`
+	Ended  bool                `json:"ended,omitempty"` // it was disabled, and is read to its end
 }
 
 // position is a position in a shard.
@@ -327,7 +332,7 @@ type position struct {
 }
 
 func (p *place) clone() *place {
-	c := &place{Stream: p.Stream, Shards: make(map[string]position, len(p.Shards))}
+	c := &place{Stream: p.Stream, Ended: p.Ended, Shards: make(map[string]position, len(p.Shards))}
 	for id, at := range p.Shards {
 		c.Shards[id] = at
 	}
@@ -358,6 +363,7 @@ func (s *Stream) open(ctx context.Context) error {
 	if p.Shards == nil {
 		p.Shards = make(map[string]position)
 	}
+	s.opened = time.Now()
 	switch table, _, of := strings.Cut(p.Stream, "/stream/"); {
 	case p.Stream == arn:
 		s.place = p
@@ -371,7 +377,7 @@ func (s *Stream) open(ctx context.Context) error {
 
 // turnTo begins to read another stream.
 func (s *Stream) turnTo(arn string) {
-	s.place, s.next = &place{Stream: arn, Shards: make(map[string]position)}, ""
+	s.place, s.next, s.unsaved = &place{Stream: arn, Shards: make(map[string]position)}, "", true
 	s.found, s.asked, s.closed, s.first = nil, time.Time{}, false, ""
 	clear(s.iterate)
 }

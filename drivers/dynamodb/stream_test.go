@@ -677,50 +677,87 @@ func (r rivers) GetRecords(ctx context.Context, in *dynamodbstreams.GetRecordsIn
 }
 
 // A table whose stream was disabled and enabled again has another one. What is left of the former is read first, and
-// Through waits for it. If it is there no more, that is a gap.
+// Through waits for it. If it is there no more, or refused for as long as it may be, that is a gap.
 func TestStreamAnew(t *testing.T) {
+	gone := &streams.ResourceNotFoundException{}
 	for name, test := range map[string]struct {
-		fails func(string) error
-		want  []string
+		first int   // records of the former that are read
+		child bool  // that had a shard after the first, of which nothing was read
+		err   error // of the former, in the end
+		want  int
 		gaps  uint64
 	}{
-		"the former is there": {nil, append(numberedKeys("former", 6), numberedKeys("latest", 3)...), 0},
-		"and is not": {func(string) error { return &streams.ResourceNotFoundException{} },
-			append(numberedKeys("former", 3), numberedKeys("latest", 3)...), 1},
+		"the former is there":            {3, false, nil, 6, 0},
+		"it was idle":                    {0, false, nil, 6, 0},
+		"it is gone":                     {3, false, gone, 3, 1},
+		"it is gone with a child":        {3, true, gone, 3, 1},
+		"its role may read only the new": {3, false, errors.New("AccessDenied"), 3, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				former := &river{shards: []*reach{{id: "former-a", keys: numberedKeys("former", 3), at: time.Now()}}}
+				former := &river{shards: []*reach{{id: "former-a", keys: numberedKeys("former", test.first), at: time.Now(), closed: test.child}}}
+				if test.child {
+					former.shards = append(former.shards, &reach{id: "former-b", parent: "former-a", at: time.Now()})
+				}
 				latest := &river{shards: []*reach{{id: "latest-a", keys: numberedKeys("latest", 3), at: time.Now()}}}
 				var g graves
 				var s *Stream
-				run := func(arn string) {
+				run := func(name string) {
 					o := g.options()
+					o.Every = 10 * time.Minute
 					bury := o.Bury
 					o.Bury = func(ctx context.Context, dead []driver.Dead) error {
-						if arn == "arn:table/t/stream/latest" && !s.Through().IsZero() {
+						if name == "latest" && !s.Through().IsZero() {
 							t.Error("Through, before the former stream was read")
 						}
 						return bury(ctx, dead)
 					}
 					s = latest.flowing(t, o)
 					former.calls = latest.calls
-					s.client, s.opts.ARN, s.arn = rivers{former, latest}, "", func(context.Context) (string, error) { return arn, nil }
-					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					s.client, s.opts.ARN, s.arn = rivers{former, latest}, "", func(context.Context) (string, error) { return "arn:table/t/stream/" + name, nil }
+					ctx, cancel := context.WithTimeout(t.Context(), 25*time.Hour)
 					defer cancel()
 					if err := s.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
 						t.Error(err)
 					}
 				}
-				run("arn:table/t/stream/former")
-				former.shards[0].keys, former.shards[0].closed, former.disabled, former.fails = numberedKeys("former", 6), true, true, test.fails
-				run("arn:table/t/stream/latest")
-				if !slices.Equal(g.keys(), test.want) || s.Stats().Gaps != test.gaps || s.Through().IsZero() {
-					t.Errorf("buried are %q, want %q; %d gaps, through %v", g.keys(), test.want, s.Stats().Gaps, s.Through())
+				run("former")
+				former.disabled = true
+				for _, shard := range former.shards {
+					shard.keys, shard.closed = numberedKeys("former", 6), true
+				}
+				if test.err != nil {
+					former.fails = func(string) error { return test.err }
+				}
+				run("latest")
+				want := append(numberedKeys("former", test.want), numberedKeys("latest", 3)...)
+				if !slices.Equal(g.keys(), want) || s.Stats().Gaps != test.gaps || s.Through().IsZero() {
+					t.Errorf("buried are %q, want %q; %d gaps, through %v", g.keys(), want, s.Stats().Gaps, s.Through())
 				}
 			})
 		})
 	}
+}
+
+// A stream that was disabled and read to its end leaves no gap when it is gone.
+func TestStreamAnewAfterItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		former := &river{disabled: true, shards: []*reach{{id: "former-a", keys: numberedKeys("former", 3), closed: true}}}
+		latest := &river{disabled: true, shards: []*reach{{id: "latest-a", keys: numberedKeys("latest", 3), closed: true}}}
+		var g graves
+		for _, name := range []string{"former", "latest"} {
+			s := latest.flowing(t, g.options())
+			former.calls = latest.calls
+			s.client, s.opts.ARN, s.arn = rivers{former, latest}, "", func(context.Context) (string, error) { return "arn:table/t/stream/" + name, nil }
+			if err := s.Run(t.Context()); err != nil || s.Stats().Gaps != 0 {
+				t.Errorf("%v, %d gaps", err, s.Stats().Gaps)
+			}
+			former.fails = func(string) error { return &streams.ResourceNotFoundException{} }
+		}
+		if len(g.dead) != 6 {
+			t.Errorf("buried are %q", g.keys())
+		}
+	})
 }
 
 // After any failure of the service the stream continues where it was. If a burial fails, its

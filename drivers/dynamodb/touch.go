@@ -66,7 +66,7 @@ func (d *Driver[T]) Touch(ctx context.Context, key string, was driver.Meta, life
 		switch {
 		case found.odd != nil:
 			return kit.Unreadable
-		case f.Stored(found.Meta, driver.Meta{Life: life, Version: version}, was, now):
+		case f.Stored(found.Meta, driver.Meta{Life: life, Version: version}, drawn, now):
 			return kit.Landed
 		}
 		return kit.Still(found.Meta, was, now)

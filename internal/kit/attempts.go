@@ -31,10 +31,10 @@ func (a *Attempts) Answered() { a.unanswered.Add(-1) }
 // Unsure reports whether an attempt may have landed without an answer.
 func (a *Attempts) Unsure() bool { return a.unanswered.Load() > 0 }
 
-// Stored reports whether found, which prevented a write of meant over was, is what an earlier attempt stored. Another
-// writer may have done the same: of those that end a record's life, one is to be told so.
-func (a *Attempts) Stored(found, meant, was driver.Meta, now driver.Instant) bool {
-	return a.Unsure() && found == meant && (meant.Version != was.Version || meant.Alive(now))
+// Stored reports whether found, which prevented a write of meant, is what an earlier attempt stored. Unless its version
+// is the write's own, another writer may have done the same: of those that end a record's life, one is to be told so.
+func (a *Attempts) Stored(found, meant driver.Meta, own bool, now driver.Instant) bool {
+	return a.Unsure() && found == meant && (own || meant.Alive(now))
 }
 
 // Succeeded returns the error of a write whose last attempt succeeded. It is [driver.ErrAmbiguous] if the
