@@ -48,7 +48,7 @@ func refused(given any, encoded []byte) error {
 	rule := ""
 	if bytes.Count(encoded, []byte("{"))+bytes.Count(encoded, []byte("[")) > levels && !json.Valid(encoded) {
 		rule = "must have at most 10,000 levels, as encoding/json decodes no more"
-	} else if !utf8.Valid(encoded) {
+	} else if !utf8.Valid(encoded) && !isRaw(given) {
 		rule = notText
 	} else if escaped(encoded) > 0 {
 		rule = search{ofJSON, true}.in(reflect.ValueOf(given), deepest, 0)
@@ -57,6 +57,15 @@ func refused(given any, encoded []byte) error {
 		return nil
 	}
 	return &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", given), Rule: rule}
+}
+
+// isRaw reports whether v is read back as it was encoded, byte for byte.
+func isRaw(v any) bool {
+	switch v.(type) {
+	case json.RawMessage, *json.RawMessage:
+		return true
+	}
+	return false
 }
 
 // escaped is how often encoding/json has replaced what is not UTF-8 in a text. It writes that as an escape, and the character
