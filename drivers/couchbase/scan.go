@@ -59,8 +59,7 @@ func (d *Driver[T]) Segments(ctx context.Context, n int) ([]driver.Cursor, error
 // vbuckets returns the number of the bucket's vbuckets.
 func (d *Driver[T]) vbuckets(ctx context.Context) (int, error) {
 	bucket := d.collection.Bucket()
-	err := bucket.WaitUntilReady(d.opts.Timeout, &gocb.WaitUntilReadyOptions{Context: ctx, ServiceTypes: []gocb.ServiceType{gocb.ServiceTypeKeyValue}})
-	if err != nil {
+	if err := d.ready(ctx, bucket); err != nil {
 		return 0, failure(ctx, err)
 	}
 	agent, err := bucket.Internal().IORouter()
@@ -72,6 +71,21 @@ func (d *Driver[T]) vbuckets(ctx context.Context) (int, error) {
 		return 0, failure(ctx, err)
 	}
 	return snapshot.NumVbuckets()
+}
+
+// ready waits until the bucket is ready. It does not tell gocb v2.11.1 of ctx: if that ends as the bucket is found to be
+// ready, the call never returns, for its end is signalled twice (asyncopmanager.go).
+func (d *Driver[T]) ready(ctx context.Context, bucket *gocb.Bucket) error {
+	ended := make(chan error, 1)
+	go func() {
+		ended <- bucket.WaitUntilReady(d.opts.Timeout, &gocb.WaitUntilReadyOptions{ServiceTypes: []gocb.ServiceType{gocb.ServiceTypeKeyValue}})
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Scan implements driver.Scanner, with range scans of keys and a pipelined lookup for each

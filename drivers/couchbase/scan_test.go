@@ -100,6 +100,28 @@ func TestScanEndsAmongKeys(t *testing.T) {
 	}
 }
 
+// A call that ends with its context as the bucket is found to be ready returns.
+func TestSegmentsEnds(t *testing.T) {
+	d := newDriver[profile](t, open(t), nil)
+	for range 5000 {
+		ctx, cancel := context.WithTimeout(t.Context(), rand.N(200*time.Microsecond))
+		ended := make(chan error, 1)
+		go func() {
+			_, err := d.Segments(ctx, 8)
+			ended <- err
+		}()
+		select {
+		case err := <-ended:
+			if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("Segments: %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("Segments outlives its context")
+		}
+		cancel()
+	}
+}
+
 // A scan beside a node that is down fails, and the process goes on.
 func TestScanBesideALostNode(t *testing.T) {
 	at := scanned(t, newDriver[profile](t, open(t), nil))
