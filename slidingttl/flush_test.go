@@ -321,6 +321,36 @@ func TestFlushBehindLaterTouches(t *testing.T) {
 	})
 }
 
+// What a Flush that has ended had not come to keeps to the budget again.
+func TestFlushThatIsGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		var sent atomic.Int64
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" {
+				sent.Add(1)
+				return sleep(ctx, 10*time.Millisecond)
+			}
+			return nil
+		}
+		monthly := slidingttl.Policy{IdleGrace: 30 * 24 * time.Hour, MaxLifetime: 90 * 24 * time.Hour}
+		s := open(t, d, monthly, &slidingttl.Options[int]{Touches: slidingttl.Background, Budget: 1, Workers: 4})
+		for i := range 200 {
+			key := fmt.Sprint(i)
+			plant(under, key, 25*24*time.Hour)
+			read(t, s, key)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		wantErr(t, s.Flush(ctx), context.DeadlineExceeded)
+		before := sent.Load()
+		time.Sleep(10 * time.Second)
+		if n := sent.Load() - before; n > 10+4 { // and the workers' next
+			t.Errorf("%d touches in ten seconds, with a budget of 1 a second", n)
+		}
+	})
+}
+
 // While Flush waits, the touches of later reads keep to the budget.
 func TestFlushTakesNoBudgetForOthers(t *testing.T) {
 	bubble(t, func(t *testing.T) {

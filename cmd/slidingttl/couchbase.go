@@ -76,11 +76,18 @@ func openCouchbase(ctx context.Context, a *address, l layout) (*store, error) {
 	}
 	stop := func() { _ = cluster.Close(nil) }
 	bucket := cluster.Bucket(path[0])
-	err = bucket.WaitUntilReady(readyWait, &gocb.WaitUntilReadyOptions{
-		Context:       ctx,
-		ServiceTypes:  []gocb.ServiceType{gocb.ServiceTypeKeyValue},
-		RetryStrategy: outspoken{},
-	})
+	ready := make(chan error, 1)
+	go func() { // gocb v2.11.1 is not told of ctx: its call never returns if that ends as the bucket is found to be ready
+		ready <- bucket.WaitUntilReady(readyWait, &gocb.WaitUntilReadyOptions{
+			ServiceTypes:  []gocb.ServiceType{gocb.ServiceTypeKeyValue},
+			RetryStrategy: outspoken{},
+		})
+	}()
+	select {
+	case err = <-ready:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
 	if err != nil {
 		stop()
 		return nil, fmt.Errorf("connecting to %s: %w", a.Host, err)

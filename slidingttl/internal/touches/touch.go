@@ -179,9 +179,9 @@ func (t *Touches) of(key string) []*touch {
 
 // start begins the pending touch n.
 func (t *Touches) start(n *touch) {
-	n.landings, n.probe = t.pressure.landings, t.pressure.Failing && t.inHurry()
 	t.leave(n)
 	n.state, n.of.running = running, n
+	n.landings, n.probe = t.pressure.landings, t.pressure.Failing && t.inHurry()
 	if n.most = t.Timeout; n.try || t.pressure.Failing {
 		n.most = min(n.most, mostTry)
 	}

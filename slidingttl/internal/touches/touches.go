@@ -97,14 +97,14 @@ type Touches struct {
 	carries   []*carry           // saves that go on without their callers
 	number    uint64             // of the touch added last
 	ready     turns              // the queued touches, the one nearest to death first
-	awaited   turns              // the queued ones up to this number, apart since a Flush waits for them, in the same order
-	apart     uint64
-	resting   turns         // the resting ones, the one that wakes next first
-	rested    turns         // those whose rest has ended, the one nearest to death first
-	passed    turns         // those whose record has died, which go after all others, the one that died last first
-	farthest  turns         // all these, the one farthest from death first
-	recent    list.List     // the queued touches, the one with the last access first
-	skipped   time.Duration // by how much restClock was moved ahead, to end all rests
+	awaited   turns              // those set apart, since a Flush waits for them, in the same order
+	apart     uint64             // number of the last of those that were set apart
+	resting   turns              // the resting ones, the one that wakes next first
+	rested    turns              // those whose rest has ended, the one nearest to death first
+	passed    turns              // those whose record has died, which go after all others, the one that died last first
+	farthest  turns              // all these, the one farthest from death first
+	recent    list.List          // the queued touches, the one with the last access first
+	skipped   time.Duration      // by how much restClock was moved ahead, to end all rests
 	limits    limits
 	pressure  pressure
 	told      State       // last argument of Changed
