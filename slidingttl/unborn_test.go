@@ -90,7 +90,7 @@ func TestLateFirstTouch(t *testing.T) {
 		under.Plant("k", 1, driver.Life{})
 		first := time.Now()
 		read(t, s, "k")
-		time.Sleep(session.MaxLifetime / 2)
+		time.Sleep(2 * session.IdleGrace)
 		fail(false)
 		time.Sleep(time.Minute)
 		e := stored(t, under, "k")
