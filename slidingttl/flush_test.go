@@ -273,52 +273,88 @@ func TestFlushCountsWhatIsLeft(t *testing.T) {
 
 // Later touches, of records nearer to death, do not hold what Flush waits for to the budget, nor go beyond it themselves.
 func TestFlushBehindLaterTouches(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		d, under := newRemote[int](time.Millisecond)
-		var others atomic.Int64
-		d.before = func(ctx context.Context, op, key string) error {
-			if op == "touch" {
-				if key[0] == 'l' {
-					others.Add(1)
-				}
-				return sleep(ctx, 10*time.Millisecond)
+	for _, before := range []string{"nothing", "a Flush that was given up", "a Flush under way", "a touch that failed", "an outage"} {
+		t.Run(before, func(t *testing.T) {
+			bubble(t, func(t *testing.T) { judgeFlushBehindLater(t, before) })
+		})
+	}
+}
+
+func judgeFlushBehindLater(t *testing.T, before string) {
+	d, under := newRemote[int](time.Millisecond)
+	var others atomic.Int64
+	var down atomic.Bool
+	d.before = func(ctx context.Context, op, key string) error {
+		if op == "touch" {
+			if down.Load() {
+				return errDown
 			}
-			return nil
+			if key[0] == 'l' {
+				others.Add(1)
+			}
+			return sleep(ctx, 10*time.Millisecond)
 		}
-		monthly := slidingttl.Policy{IdleGrace: 30 * 24 * time.Hour, MaxLifetime: 90 * 24 * time.Hour}
-		s := open(t, d, monthly, &slidingttl.Options[int]{Touches: slidingttl.Background, Budget: 10, Workers: 4})
+		return nil
+	}
+	monthly := slidingttl.Policy{IdleGrace: 30 * 24 * time.Hour, MaxLifetime: 90 * 24 * time.Hour}
+	s := open(t, d, monthly, &slidingttl.Options[int]{Touches: slidingttl.Background, Budget: 10, Workers: 4})
+	access := func(key string, days int) {
+		plant(under, key, time.Duration(days)*24*time.Hour)
+		read(t, s, key)
+	}
+	many := func(name string) {
 		for i := range 200 { // half a second of work
-			key := fmt.Sprint(i)
-			plant(under, key, 25*24*time.Hour)
-			read(t, s, key)
+			access(fmt.Sprint(name, i), 25)
 		}
-		flushed := make(chan error, 1)
-		go func() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-			defer cancel()
-			flushed <- s.Flush(ctx)
-		}()
-		began := time.Now()
-		var err error
-		for i, waits := 0, true; waits; i++ { // 500 reads a second find a touch due, of records with 20 days left
-			time.Sleep(2 * time.Millisecond)
-			key := fmt.Sprint("later", i)
-			plant(under, key, 20*24*time.Hour)
-			read(t, s, key)
-			select {
-			case err = <-flushed:
-				waits = false
-			default:
-			}
+	}
+	switch before {
+	case "a Flush that was given up":
+		many("a")
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		wantErr(t, s.Flush(ctx), context.DeadlineExceeded)
+	case "a Flush under way":
+		many("a")
+		go func() { _ = s.Flush(context.Background()) }()
+		time.Sleep(100 * time.Millisecond)
+	case "a touch that failed":
+		down.Store(true)
+		access("failed", 26)
+		time.Sleep(20 * time.Millisecond)
+	case "an outage":
+		down.Store(true)
+		for i := range 5 {
+			access(fmt.Sprint("failed", i), 26)
+			time.Sleep(200 * time.Millisecond)
 		}
-		took := time.Since(began)
-		if err != nil || took > 5*time.Second {
-			t.Errorf("Flush of 200 touches of 10 ms by 4 workers took %v: %v", took, err)
+		time.Sleep(20 * time.Second)
+	}
+	down.Store(false)
+	many("b")
+	flushed := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		flushed <- s.Flush(ctx)
+	}()
+	began := time.Now()
+	var err error
+	for i, waits := 0, true; waits; i++ { // 500 reads a second find a touch due, of records with 20 days left
+		time.Sleep(2 * time.Millisecond)
+		access(fmt.Sprint("later", i), 20)
+		select {
+		case err = <-flushed:
+			waits = false
+		default:
 		}
-		if most := 10*took.Seconds() + 50; float64(others.Load()) > most {
-			t.Errorf("meanwhile %d touches that Flush does not wait for were made, with a budget of 10 a second: want %v at most", others.Load(), most)
-		}
-	})
+	}
+	took := time.Since(began)
+	if err != nil || took > 5*time.Second {
+		t.Errorf("Flush of 200 touches of 10 ms by 4 workers took %v: %v", took, err)
+	}
+	if most := 10*took.Seconds() + 50; float64(others.Load()) > most {
+		t.Errorf("meanwhile %d touches that Flush does not wait for were made, with a budget of 10 a second: want %v at most", others.Load(), most)
+	}
 }
 
 // What a Flush that has ended had not come to keeps to the budget again.

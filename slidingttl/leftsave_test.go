@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -183,7 +185,7 @@ func TestLeftSavePastTheCap(t *testing.T) {
 		gets := 0
 		d.before = func(call context.Context, op, _ string) error {
 			if op == "get" {
-				if gets++; gets == 3 { // after the peek, and the read that found the cap passed
+				if gets++; gets == 2 { // after the peek
 					return hangs(call)
 				}
 			}
@@ -196,10 +198,79 @@ func TestLeftSavePastTheCap(t *testing.T) {
 		cancel()
 		wantErr(t, <-saved, context.Canceled)
 		time.Sleep(time.Minute)
-		if e, n := stored(t, under, "k"), s.Stats().TouchFails; e.CreatedAt == 0 && n == 0 {
-			t.Errorf("the expiry of %d was never written, after %d reads, and %d touches count as failed", e.Value, gets, n)
+		if e, n := stored(t, under, "k"), s.Stats().TouchFails; e.CreatedAt < now || n != 0 {
+			t.Errorf("after %d reads %d has the life %+v, and %d touches count as failed", gets, e.Value, e.Life, n)
 		}
 	})
+}
+
+// refuses is leaves with a Delete that a test answers.
+type refuses struct {
+	leaves
+	del func(ctx context.Context, id string) error
+}
+
+func (r refuses) Delete(ctx context.Context, id string) error { return r.del(ctx, id) }
+
+// A deletion that deletes nothing, or another record, leaves the record that was saved its expiry.
+func TestLeftSaveAndADeletionOfNothing(t *testing.T) {
+	for _, how := range []string{"refused", "given up", "rolled back", "began before the save"} {
+		t.Run(how, func(t *testing.T) {
+			bubble(t, func(t *testing.T) { judgeDeletionOfNothing(t, how) })
+		})
+	}
+}
+
+func judgeDeletionOfNothing(t *testing.T, how string) {
+	d, under := newRemote[int](time.Millisecond)
+	d.trip = time.Millisecond
+	s := open(t, d, session, nil)
+	var written atomic.Bool
+	d.before = func(call context.Context, op, _ string) error {
+		if op == "get" && written.Load() { // of what goes on
+			return sleep(call, time.Second)
+		}
+		return nil
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	repo := refuses{leaves{under, func() { written.Store(true); cancel() }}, func(ctx context.Context, id string) error {
+		switch how {
+		case "refused":
+			return errDown
+		case "given up":
+			return hangs(ctx)
+		case "began before the save":
+			must(t, under.Delete(ctx, id))
+			return sleep(ctx, 100*time.Millisecond)
+		}
+		return nil
+	}}
+	w, err := slidingttl.Wrap[string, int](repo, s, func(id string) string { return id }, nil)
+	must(t, err)
+	must(t, wrapLeaves(t, s, leaves{hoard: under}, nil).Insert(t.Context(), "k", 1))
+	time.Sleep(session.IdleGrace / 2)
+	if how == "began before the save" {
+		go func() { must(t, w.Delete(t.Context(), "k")) }()
+		synctest.Wait()
+	}
+	saved := instant(time.Now())
+	wantErr(t, w.Upsert(ctx, "k", 2), context.Canceled)
+	time.Sleep(10 * time.Millisecond)
+	switch how {
+	case "refused":
+		wantErr(t, w.Delete(t.Context(), "k"), errDown)
+	case "given up":
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		wantErr(t, w.Delete(ctx, "k"), context.DeadlineExceeded)
+	case "rolled back":
+		must(t, w.Delete(driver.WithUndo(t.Context()), "k"))
+	}
+	time.Sleep(time.Minute)
+	if e := stored(t, under, "k"); e.Value != 2 || e.CreatedAt < saved || e.ExpiresAt == 0 {
+		t.Errorf("%d has the life %+v; %+v", e.Value, e.Life, s.Stats())
+	}
 }
 
 // Close says that a save was left undone where both have one context, as in a shutdown: the call that has not returned, or
@@ -302,4 +373,97 @@ func TestLeftSaveTriedAgain(t *testing.T) {
 			t.Errorf("%d touches failed", n)
 		}
 	})
+}
+
+// So does a save that has read the record before its life was put back, and is answered afterwards.
+func TestLeftSaveTriedAgainBehindALateAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.trip = time.Millisecond
+		s := open(t, d, session, nil)
+		w := wrapLeaves(t, s, leaves{under, nil}, nil)
+		must(t, w.Insert(t.Context(), "k", 1))
+		born := stored(t, under, "k").CreatedAt
+		time.Sleep(session.IdleGrace / 2)
+		var slow, late atomic.Bool
+		d.before = func(call context.Context, op, _ string) error {
+			if op == "get" && slow.CompareAndSwap(true, false) { // what goes on reads after 10 ms
+				return sleep(call, 10*time.Millisecond)
+			}
+			return nil
+		}
+		d.after = func(op, _ string) {
+			if op == "get" && late.CompareAndSwap(true, false) { // the second Upsert's answer comes after 100 ms
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		wantErr(t, wrapLeaves(t, s, leaves{under, func() { slow.Store(true); cancel() }}, nil).Upsert(ctx, "k", 2), context.Canceled)
+		time.Sleep(5 * time.Millisecond)
+		late.Store(true)
+		must(t, w.Upsert(t.Context(), "k", 2))
+		time.Sleep(time.Minute)
+		if e := stored(t, under, "k"); e.CreatedAt != born {
+			t.Errorf("created_at is %v later than it was; %d touches failed", e.CreatedAt.Sub(born), s.Stats().TouchFails)
+		}
+	})
+}
+
+// Random saves and deletions of one caller, who leaves many of them and makes the next one after it: the record that
+// stands keeps its created_at until it is deleted, and is given an expiry.
+func TestLeftSavesOfOneCaller(t *testing.T) {
+	for seed := range uint64(400) {
+		synctest.Test(t, func(t *testing.T) { judgeLeftSaves(t, seed) })
+	}
+}
+
+func judgeLeftSaves(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 0))
+	var mu sync.Mutex
+	dice := func(n int64) int64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return r.Int64N(n)
+	}
+	wait := func() time.Duration {
+		if dice(3) == 0 {
+			return time.Duration(dice(5e8))
+		}
+		return time.Duration(dice(5e6))
+	}
+	d, under := newRemote[int](time.Millisecond)
+	d.before = func(ctx context.Context, _, _ string) error { return sleep(ctx, wait()) }
+	d.after = func(_, _ string) { time.Sleep(wait()) }
+	s, err := slidingttl.New(d, session, nil)
+	must(t, err)
+	w := wrapLeaves(t, s, leaves{hoard: under}, nil)
+	must(t, w.Insert(t.Context(), "k", 1))
+	born, since := stored(t, under, "k").CreatedAt, instant(time.Now())
+	var log []string
+	for n := range 12 {
+		ctx, cancel := context.WithTimeout(t.Context(), wait()+time.Millisecond)
+		began := instant(time.Now())
+		switch dice(12) {
+		case 0: // a deletion by the caller, and the next record
+			must(t, w.Delete(t.Context(), "k"))
+			must(t, w.Insert(t.Context(), "k", 100+n))
+			born, since = 0, began
+		case 1:
+			_ = s.Flush(ctx)
+		default:
+			err := w.Upsert(ctx, "k", 2+n)
+			log = append(log, fmt.Sprintf("%v to %v: %v", began, instant(time.Now()), err))
+		}
+		cancel()
+		if dice(2) == 0 {
+			time.Sleep(wait())
+		}
+	}
+	time.Sleep(time.Minute)
+	e := stored(t, under, "k")
+	if e.CreatedAt < since && born == 0 || born != 0 && e.CreatedAt != born || e.ExpiresAt == 0 || s.Stats().TouchFails != 0 {
+		t.Errorf("seed %d: created_at %v, want %v, not before %v; %+v, %d touches failed; saves:\n%s", seed, e.CreatedAt, born, since, e.Life, s.Stats().TouchFails, strings.Join(log, "\n"))
+	}
+	must(t, s.Close(t.Context()))
 }

@@ -196,7 +196,7 @@ const touchKeyAttempts = 16
 // touchKey touches the record under key and returns its life, whose expiry is at most the cap.
 // written: it was just written by other means, so a stale read would mislead. was, unless nil, returns
 // the life before that write, which continues if the record that is then read has none, or why not to touch it.
-func (s *Store[T]) touchKey(ctx context.Context, key string, was func() (driver.Life, error), written bool) (driver.Life, error) {
+func (s *Store[T]) touchKey(ctx context.Context, key string, was func(r *readResult[T]) (driver.Life, error), written bool) (driver.Life, error) {
 	saved, replaced := written, false
 	for attempt := range touchKeyAttempts {
 		r := readResult[T]{op: opTouch, urgent: true, saved: written}
@@ -207,7 +207,7 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, was func() (driver.
 			err = s.readForAccess(ctx, key, &r, true)
 		}
 		if err == nil && was != nil {
-			r.before, err = was()
+			r.before, err = was(&r)
 		}
 		if err == nil {
 			err = s.mayTouch(&r)
@@ -239,13 +239,18 @@ func (s *Store[T]) touchKey(ctx context.Context, key string, was func() (driver.
 	return driver.Life{}, ErrNotFound
 }
 
+// isPast reports whether a record of created would have reached its cap by clock, under the rules of what was read.
+func (r *readResult[T]) isPast(created driver.Instant, clock driver.Clock) bool {
+	return r.rules.Cap(created) <= driver.Floor(clock.Now())
+}
+
 // mayTouch says why a touch may not write to the record that was read.
 func (s *Store[T]) mayTouch(r *readResult[T]) error {
 	switch created := r.before.CreatedAt; {
 	case r.meta.CreatedAt != 0:
 	case s.opts.Foreign != Adopt && !r.saved:
 		return ErrForeign
-	case created != 0 && r.rules.Cap(created) <= driver.Floor(s.clock.Now()):
+	case created != 0 && r.isPast(created, s.clock):
 		return ErrNotFound
 	}
 	return nil

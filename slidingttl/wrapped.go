@@ -186,6 +186,7 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 		gone := func() { w.s.touches.Deleted(ctx, key, began, !driver.MayUndo(ctx), true) } // the record that was there then
 		told := was.CreatedAt != 0
 		if was.CreatedAt == 0 && op != opInsert || w.s.opts.Foreign != Adopt {
+			carried := w.s.touches.Carried(key)
 			r := readResult[T]{op: opPeek}
 			err := w.s.read(ctx, w.s.latest, key, &r)
 			if err == nil && r.meta.CreatedAt == 0 && w.s.opts.Foreign != Adopt {
@@ -200,7 +201,7 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 			if err == nil && was.CreatedAt == 0 && op != opInsert {
 				was = r.meta.Life
 				if was.CreatedAt == 0 { // perhaps an earlier save's, whose touch has not landed
-					was = w.s.touches.Carried(key, r.meta)
+					was = carried(r.meta)
 				}
 			}
 		}
@@ -220,38 +221,36 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 		if op == opInsert {
 			gone()
 		}
-		touch := func(ctx context.Context, over func() bool) (read bool, err error) {
-			life := func() (driver.Life, error) {
+		wrote := w.s.memo.Clock()
+		touch := func(ctx context.Context, fate func() (deleted, gone bool)) (read bool, err error) {
+			_, err = w.s.touchKey(ctx, key, func(r *readResult[T]) (driver.Life, error) {
 				read = true
-				if over() {
+				deleted, gone := fate()
+				if gone {
 					return driver.Life{}, ErrNotFound
 				}
-				if deleted, _ := w.s.touches.DeletedSince(key, since); deleted && !told {
+				if !deleted {
+					deleted, _ = w.s.touches.DeletedSince(key, since)
+				}
+				if !told && (deleted || was.CreatedAt != 0 && r.isPast(was.CreatedAt, w.s.clock)) {
 					return driver.Life{}, nil
 				}
 				return was, nil
-			}
-			if _, err = w.s.touchKey(ctx, key, life, true); told || !errors.Is(err, ErrNotFound) {
-				return read, err
-			}
-			if l, gone := life(); gone == nil && l.CreatedAt != 0 { // it is past its cap
-				was, read = driver.Life{}, false
-				_, err = w.s.touchKey(ctx, key, life, true)
-			}
+			}, true)
 			return read, err
 		}
-		read, err := touch(ctx, func() bool { return false })
+		read, err := touch(ctx, func() (deleted, gone bool) { return false, false })
 		if err != nil && !read && ctx.Err() != nil && w.s.local == nil && !driver.MayUndo(ctx) { // else that life is lost
-			w.goOn(ctx, key, was, touch)
+			w.goOn(ctx, key, was, wrote, touch)
 		}
 		return wrap(ctx, opTouch, err)
 	})
 }
 
 // goOn calls touch without ctx, which has ended, and does not wait for it. A touch that is not made counts as failed.
-func (w *Wrapped[K, V, T]) goOn(ctx context.Context, key string, was driver.Life, touch func(ctx context.Context, over func() bool) (read bool, err error)) {
+func (w *Wrapped[K, V, T]) goOn(ctx context.Context, key string, was driver.Life, wrote uint64, touch func(ctx context.Context, fate func() (deleted, gone bool)) (read bool, err error)) {
 	failed := func(err error) { w.s.touches.Fail(ctx, key, &Error{Op: opTouch, Err: err}) }
-	if !w.s.touches.GoOn(ctx, key, was, func(ctx context.Context, over func() bool) error {
+	if !w.s.touches.GoOn(ctx, key, was, wrote, func(ctx context.Context, fate func() (deleted, gone bool)) error {
 		read, err := false, touches.ErrExited
 		defer func() {
 			if err != nil && !read {
@@ -259,7 +258,7 @@ func (w *Wrapped[K, V, T]) goOn(ctx context.Context, key string, was driver.Life
 			}
 		}()
 		if err = w.s.recovered(func() (err error) {
-			read, err = touch(ctx, over)
+			read, err = touch(ctx, fate)
 			return err
 		}); errors.Is(err, ErrNotFound) {
 			err = nil

@@ -10,19 +10,22 @@ import (
 
 // carry is the life that a save is to put back which goes on without its caller.
 type carry struct {
-	key  string
-	life driver.Life
-	read bool // the record has been read, so that there is a touch
-	over bool // the record has been deleted
+	key     string
+	life    driver.Life
+	wrote   uint64 // the memo's clock after the value was written
+	read    bool   // the record has been read, so that there is a touch
+	deleted bool   // a record of key may have been deleted, perhaps this one: life is not to be put back
+	gone    bool   // this one has been deleted, for good
 }
 
 // mostCarries bounds the saves that go on.
 const mostCarries = 64
 
-// GoOn lets a save that has written key's value go on without its caller, for at most Timeout: f is to read the record and put life
-// back. read, called after that read, reports whether the record has been deleted since. Close and Flush wait for f.
-// GoOn reports false if as many go on as may, or Close has given up.
-func (t *Touches) GoOn(ctx context.Context, key string, life driver.Life, f func(ctx context.Context, read func() (over bool)) error) bool {
+// GoOn lets a save that has written key's value, before the memo's clock was wrote, go on without its caller, for at most
+// Timeout: f is to read the record and put life back. read, called after that read, reports whether a record of key may have
+// been deleted since, and whether this one is gone for good. Close and Flush wait for f. GoOn reports false if as many go on
+// as may, or Close has given up.
+func (t *Touches) GoOn(ctx context.Context, key string, life driver.Life, wrote uint64, f func(ctx context.Context, read func() (deleted, gone bool)) error) bool {
 	t.lock()
 	defer t.unlock()
 	if t.halted {
@@ -31,13 +34,13 @@ func (t *Touches) GoOn(ctx context.Context, key string, life driver.Life, f func
 	if t.halted || len(t.carries) >= mostCarries {
 		return false
 	}
-	c := &carry{key: strings.Clone(key), life: life} // key may be part of a long string
+	c := &carry{key: strings.Clone(key), life: life, wrote: wrote} // key may be part of a long string
 	t.carries = append(t.carries, c)
 	go t.carry(ctx, c, f)
 	return true
 }
 
-func (t *Touches) carry(ctx context.Context, c *carry, f func(context.Context, func() bool) error) {
+func (t *Touches) carry(ctx context.Context, c *carry, f func(context.Context, func() (deleted, gone bool)) error) {
 	err := ErrExited
 	defer func() {
 		t.lock()
@@ -49,11 +52,11 @@ func (t *Touches) carry(ctx context.Context, c *carry, f func(context.Context, f
 	defer cancel()
 	ctx, end := context.WithTimeout(ctx, t.Timeout)
 	defer end()
-	err = f(ctx, func() bool {
+	err = f(ctx, func() (deleted, gone bool) {
 		t.lock()
 		defer t.unlock()
 		c.read = true
-		return c.over
+		return c.deleted, c.gone
 	})
 }
 

@@ -57,7 +57,9 @@ func (t *Touches) Deleted(ctx context.Context, key string, began Deletion, gone,
 		}
 	}
 	for _, c := range t.carries {
-		c.over = c.over || c.key == key
+		if c.key == key {
+			c.deleted, c.gone = true, c.gone || gone && c.wrote < d.first
+		}
 	}
 	t.dispatch()
 	t.unlock()

@@ -138,7 +138,7 @@ func (t *Touches) halt() {
 		go t.drop(t.keys)
 	}
 	t.recent.Init()
-	t.keys, t.pending, t.ready.all, t.awaited.all, t.resting.all, t.rested.all, t.passed.all, t.farthest.all = nil, 0, nil, nil, nil, nil, nil, nil
+	t.keys, t.pending, t.ready.all, t.resting.all, t.rested.all, t.passed.all, t.farthest.all, t.oldest.all = nil, 0, nil, nil, nil, nil, nil, nil
 }
 
 // drop ends the pending touches of slots, which Close has given up.

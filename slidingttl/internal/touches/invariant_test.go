@@ -58,7 +58,7 @@ func (t *Touches) check() error {
 				return errors.New("a touch is of another slot")
 			case n.state == waiting && s.running == nil:
 				return errors.New("a touch waits for none that runs")
-			case n.state == queued && !(in(t.turnsOf(n), n) && in(&t.farthest, n) && t.turnsOf(n).all[n.places[0]].key == n.turn()):
+			case n.state == queued && !(in(&t.ready, n) && in(&t.farthest, n) && t.ready.all[n.places[0]].key == n.turn()):
 				return errors.New("a queued touch is not in its place")
 			case n.state == resting && !(in(&t.resting, n) && in(&t.farthest, n)):
 				return errors.New("a resting touch is not in its place")
@@ -71,6 +71,9 @@ func (t *Touches) check() error {
 			}
 			if n.state > waiting && t.farthest.all[n.places[1]].key != n.far() {
 				return errors.New("a touch is not in its place among those to be shed")
+			}
+			if n.state > waiting && !(in(&t.oldest, n) && t.oldest.all[n.places[2]].key == n.age()) {
+				return errors.New("a touch is not in its place among those that a Flush waits for")
 			}
 			if n.state == queued {
 				ready++
@@ -91,9 +94,9 @@ func (t *Touches) check() error {
 	if l := t.limits; inFlight.running != l.running || inFlight.reads != l.reads || inFlight.queued != l.queued || inFlight.late != l.late || inFlight.tries != l.tries {
 		return fmt.Errorf("in flight are %+v, counted %+v", inFlight, l)
 	}
-	if pending != t.pending || ready != t.ready.Len()+t.awaited.Len() || rests != t.resting.Len()+t.rested.Len() || dead != t.passed.Len() || ready+rests+dead != t.farthest.Len() || ready != t.recent.Len() {
+	if pending != t.pending || ready != t.ready.Len() || rests != t.resting.Len()+t.rested.Len() || dead != t.passed.Len() || ready+rests+dead != t.farthest.Len() || t.oldest.Len() != t.farthest.Len() || ready != t.recent.Len() {
 		return fmt.Errorf("%d pending, %d ready, %d resting, %d passed; counted %d, %d, %d, %d of %d",
-			pending, ready, rests, dead, t.pending, t.ready.Len()+t.awaited.Len(), t.resting.Len()+t.rested.Len(), t.passed.Len(), t.farthest.Len())
+			pending, ready, rests, dead, t.pending, t.ready.Len(), t.resting.Len()+t.rested.Len(), t.passed.Len(), t.farthest.Len())
 	}
 	return nil
 }
@@ -178,7 +181,7 @@ func TestOnePlaceATouch(t *testing.T) {
 				if r.IntN(4) == 0 {
 					key, gone := fmt.Sprint(r.IntN(5)), r.IntN(2) == 0
 					deletions.Go(func() {
-						touches.Carried(key, m)
+						touches.Carried(key)(m)
 						touches.Deleted(t.Context(), key, touches.Deletes(key), gone, false)
 					})
 				}

@@ -42,9 +42,10 @@ func (t *Touches) enqueue(n *touch, s state) {
 	}
 	n.state, n.waited = s, true
 	t.farthest.push(n, n.far())
+	t.oldest.push(n, n.age())
 	switch s {
 	case queued:
-		t.turnsOf(n).push(n, n.turn())
+		t.ready.push(n, n.turn())
 		n.recent = t.recent.PushFront(n)
 	case passed:
 		t.passed.push(n, -int64(n.dies()))
@@ -69,6 +70,14 @@ func (n *touch) far() int64 {
 	return -int64(dies)
 }
 
+// age orders touches by when they came, those that have been passed last.
+func (n *touch) age() int64 {
+	if n.state == passed {
+		return math.MaxInt64/2 + int64(n.number)
+	}
+	return int64(n.number)
+}
+
 // due is when n is late: its record has died, or lives longer than promised, or was not adopted.
 func (n *touch) due() driver.Instant { return min(n.dies(), n.by) }
 
@@ -76,7 +85,7 @@ func (n *touch) due() driver.Instant { return min(n.dies(), n.by) }
 func (t *Touches) unqueue(n *touch) {
 	switch n.state {
 	case queued:
-		t.turnsOf(n).remove(n)
+		t.ready.remove(n)
 		t.recent.Remove(n.recent)
 	case resting:
 		t.resting.remove(n)
@@ -88,6 +97,7 @@ func (t *Touches) unqueue(n *touch) {
 		return
 	}
 	t.farthest.remove(n)
+	t.oldest.remove(n)
 	n.state = waiting
 }
 
@@ -95,7 +105,7 @@ func (t *Touches) unqueue(n *touch) {
 func (t *Touches) reorder(n *touch) {
 	switch n.state {
 	case queued:
-		t.turnsOf(n).fix(n, n.turn())
+		t.ready.fix(n, n.turn())
 	case rested:
 		t.rested.fix(n, n.turn())
 	case passed:
@@ -178,31 +188,6 @@ func (t *Touches) isAwaited(n *touch) bool {
 	return t.closing || slices.ContainsFunc(t.flushes, func(f *flush) bool { return n.number <= f.last })
 }
 
-// turnsOf returns the heap of the queued touch n.
-func (t *Touches) turnsOf(n *touch) *turns {
-	if n.number <= t.apart {
-		return &t.awaited
-	}
-	return &t.ready
-}
-
-// setApart sets the queued touches apart, if a Flush waits for some of them, so that those that come later do not stand
-// before them when they have to wait.
-func (t *Touches) setApart() {
-	if t.awaited.Len() == 0 && slices.ContainsFunc(t.flushes, func(f *flush) bool { return f.last > t.apart }) {
-		t.ready, t.awaited, t.apart = t.awaited, t.ready, t.number
-	}
-}
-
-// firstReady returns the queued touch nearest to death.
-func (t *Touches) firstReady() *touch {
-	n, a := t.ready.first(), t.awaited.first()
-	if n == nil || a != nil && a.turn() < n.turn() {
-		return a
-	}
-	return n
-}
-
 // dispatch starts the touches whose turn has come. Every change that may bring a turn calls it.
 func (t *Touches) dispatch() {
 	t.limits.note(false)
@@ -210,11 +195,10 @@ func (t *Touches) dispatch() {
 	t.callBack()
 	for looked := 0; !t.halted; {
 		hurry := t.inHurry()
-		t.setApart()
 		full := t.limits.isFull()
 		stuck := !t.limits.hasWorker()
 		try := full || stuck || t.pressure.Failing
-		n, rest := t.firstReady(), time.Duration(0)
+		n, rest := t.ready.first(), time.Duration(0)
 		another := t.pressure.goesToAnother(try, t.limits.share())
 		dead := t.passed.first()
 		if another && (n != nil || dead == nil && t.rested.Len() > 0) {
@@ -260,8 +244,8 @@ func (t *Touches) dispatch() {
 		}
 		if wait <= 0 && !t.pressure.Failing && !t.isAwaited(n) {
 			wait = t.budgetWait(n)
-			if a := t.awaited.first(); wait > 0 && a != nil && t.isAwaited(a) {
-				n, wait = a, 0
+			if o := t.oldest.first(); wait > 0 && o != nil && t.isAwaited(o) {
+				n, wait = o, 0
 			}
 		}
 		if wait > 0 {
@@ -327,18 +311,15 @@ func (t *Touches) tryWait(stuck bool) time.Duration {
 // other try is such a one, and what begins after it has landed while those nearest to death fail: all of them may be of a
 // shard that hangs, or gone.
 func (t *Touches) another(try bool) *touch {
-	queued := t.ready.Len() + t.awaited.Len()
+	queued := t.ready.Len()
 	if queued > 0 && !(try && rand.IntN(4) == 0) {
 		return t.recent.Front().Value.(*touch)
 	}
 	i := rand.IntN(queued + t.rested.Len())
-	for _, of := range []*turns{&t.ready, &t.awaited} {
-		if i < of.Len() {
-			return of.all[i].of
-		}
-		i -= of.Len()
+	if i < queued {
+		return t.ready.all[i].of
 	}
-	return t.rested.all[i].of
+	return t.rested.all[i-queued].of
 }
 
 // wakeIn calls dispatch in d.

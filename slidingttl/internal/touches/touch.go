@@ -28,7 +28,7 @@ type touch struct {
 	fails     int                                        // failures in a row
 	failed    time.Time                                  // when it failed last
 	wakes     time.Duration                              // end of its rest, by Touches.restClock
-	places    [2]int                                     // indexes in the heaps
+	places    [3]int                                     // indexes in the heaps
 	recent    *list.Element                              // its place in Touches.recent
 	landings  int                                        // pressure.landings when it began
 	readFirst bool                                       // Was may be stale: read again before the touch
@@ -96,7 +96,7 @@ func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bo
 	if urgent {
 		t.budget.overdraw()
 	} else if !held {
-		held = t.pressure.any() || t.budget != nil && (t.Background || t.ready.Len()+t.awaited.Len() > 0 || !t.budget.take())
+		held = t.pressure.any() || t.budget != nil && (t.Background || t.ready.Len() > 0 || !t.budget.take())
 	}
 	isLate := !late.IsZero() && !time.Now().Before(late)
 	queue := held || !urgent && (t.Background || isLate)
@@ -148,21 +148,27 @@ func (t *Touches) join(ctx context.Context, a *Access, late time.Time, urgent bo
 	return n, waits
 }
 
-// Carried returns the life that a touch of the record m, or a save of it, is to put back which has not ended; zero: none.
-func (t *Touches) Carried(key string, m driver.Meta) (l driver.Life) {
+// Carried returns the function to ask, after a read that begins now, for the life that is to be put back to the record m
+// that was read, by a touch or a save which had not ended when Carried was called, or has not yet; zero: none.
+func (t *Touches) Carried(key string) func(m driver.Meta) driver.Life {
 	t.lock()
 	defer t.unlock()
-	for _, n := range t.of(key) {
-		if n.readTouch == nil && n.orphan == nil && n.Was == m && n.Before.CreatedAt != 0 {
-			l = n.Before
+	touches, saves := t.of(key), slices.Clone(t.carries)
+	return func(m driver.Meta) (l driver.Life) {
+		t.lock()
+		defer t.unlock()
+		for _, n := range append(touches, t.of(key)...) {
+			if n.readTouch == nil && n.orphan == nil && n.Was == m && n.Before.CreatedAt != 0 {
+				l = n.Before
+			}
 		}
-	}
-	for _, c := range t.carries {
-		if c.key == key && !c.over && l.CreatedAt == 0 {
-			l = c.life
+		for _, c := range append(saves, t.carries...) {
+			if c.key == key && !c.deleted && l.CreatedAt == 0 {
+				l = c.life
+			}
 		}
+		return l
 	}
-	return l
 }
 
 // of returns the touches of key that have not ended.

@@ -97,12 +97,11 @@ type Touches struct {
 	carries   []*carry           // saves that go on without their callers
 	number    uint64             // of the touch added last
 	ready     turns              // the queued touches, the one nearest to death first
-	awaited   turns              // those set apart, since a Flush waits for them, in the same order
-	apart     uint64             // number of the last of those that were set apart
 	resting   turns              // the resting ones, the one that wakes next first
 	rested    turns              // those whose rest has ended, the one nearest to death first
 	passed    turns              // those whose record has died, which go after all others, the one that died last first
 	farthest  turns              // all these, the one farthest from death first
+	oldest    turns              // all these, the one that came first, first
 	recent    list.List          // the queued touches, the one with the last access first
 	skipped   time.Duration      // by how much restClock was moved ahead, to end all rests
 	limits    limits
@@ -128,7 +127,7 @@ type Touches struct {
 // New returns the touches of a store. It starts nothing.
 func New(c Config) *Touches {
 	t := &Touches{Config: c, seed: maphash.MakeSeed(), created: time.Now(), keys: make(map[string]*slot), drained: make(chan struct{}), limits: newLimits(c.Workers)}
-	t.farthest.place = 1
+	t.farthest.place, t.oldest.place = 1, 2
 	t.lowering.seed = t.seed
 	t.stop, t.giveUp = context.WithCancel(context.Background())
 	if c.Strict {
