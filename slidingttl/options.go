@@ -108,7 +108,8 @@ type Options[T any] struct {
 	// Remember is how many keys the store remembers with what it last saw of them. Keep and
 	// Wrapped.Get of such a key cost no trip while no touch is due, and its Upsert costs one.
 	// Set it to the number of keys in use at a time. It is rounded up to a power of two and
-	// takes 16 bytes each, and 100 bytes and the key for each key remembered. Zero: 8,192.
+	// takes 32 bytes each, and 100 bytes and the key for each key remembered. Of as many keys, 65,536 at least,
+	// the store remembers by 64 bytes that it has lowered the expiry. Zero: 8,192.
 	Remember int
 
 	// MaxSkew is how far apart the clocks of the processes that share the records may be.

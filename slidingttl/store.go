@@ -133,7 +133,8 @@ func (s *Store[T]) Policy() Policy { return s.rules.Load().Policy }
 //
 // While some processes have the new policy and others the old one, the tighter one may shorten what
 // the looser one promised: a looser policy counts once every process has it. One process lowers the
-// expiry of a record at most once per eighth of the idle grace and slack.
+// expiry of a record at most once per eighth of the idle grace and slack, as long as it lowers no more than some
+// Options.Remember others meanwhile.
 func (s *Store[T]) SetPolicy(p Policy) error {
 	if s.opts.PolicyOf != nil || s.opts.PolicyFor != nil {
 		return &InvalidError{Field: "SetPolicy", Value: p.String(), Rule: "must not be called where Options.PolicyOf or PolicyFor decides"}

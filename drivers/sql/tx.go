@@ -28,7 +28,7 @@ import (
 // back by then, and so has SQLite where it interrupts a write whose context ends: tx is ended.
 //
 // Commit within a minute after a Delete: until then the store remembers no read of the key, nor of
-// one in 1,024 of the others.
+// one other in as many as slidingttl.Options.Remember.
 //
 // In drivers/hot such calls read past its memory. Other calls may hold what was before the commit
 // there, until its Bounds.Staleness or Forget.

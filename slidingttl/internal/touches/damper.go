@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"hash/maphash"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,16 +16,16 @@ import (
 )
 
 // damper knows which keys' expiries this process lowers now, and remembers when it did so last. Without that two
-// processes with different policies would rewrite a record on every read in turn. The memory's size is fixed: of two
-// keys that share a slot the earlier is forgotten, and may be lowered too soon.
+// processes with different policies would rewrite a record on every read in turn. The memory's size is fixed: a key
+// has a set of slots, with others, of which the one lowered first is forgotten, and may be lowered too soon.
 type damper struct {
 	seed maphash.Seed
 
-	mu       sync.Mutex                           // guards blocks and underWay
-	blocks   [damperBlocks]*[damperBlock]lowering // by hash of the key; each allocated at its first use
-	underWay map[string]chan struct{}             // by key, while a write is to lower its expiry; then closed
-	many     atomic.Int64                         // len(underWay)
-	last     atomic.Uint64                        // the latest lowering.clock
+	mu       sync.Mutex               // guards blocks and underWay
+	blocks   []*[damperBlock]lowering // by hash of the key; each allocated at its first use
+	underWay map[string]chan struct{} // by key, while a write is to lower its expiry; then closed
+	many     atomic.Int64             // len(underWay)
+	last     atomic.Uint64            // the latest lowering.clock
 }
 
 // lowering is when a key's expiry was lowered last, and when before that. If the last write fails,
@@ -32,21 +33,44 @@ type damper struct {
 type lowering struct {
 	hash       uint64
 	at, before driver.Instant
-	clock      uint64 // the memo's after the last write that lowered it, or another key of the slot
+	clock      uint64 // the memo's after the last write that lowered it, or a key that had the slot before
 }
 
-const damperBlocks, damperBlock = 1 << 8, 1 << 8 // 32 bytes a slot
+const (
+	leastLowered = 1 << 16 // keys remembered
+	damperBlock  = 1 << 8  // slots, of 32 bytes
+	damperSet    = 8       // slots that a key may have
+)
+
+// newDamper returns one that remembers so many keys, a power of two, or leastLowered: it has twice as many slots.
+func newDamper(seed maphash.Seed, keys int) *damper {
+	return &damper{seed: seed, blocks: make([]*[damperBlock]lowering, 2*max(leastLowered, keys)/damperBlock)}
+}
 
 // mostAhead is how far ahead the last time may lie: else the clock was set back.
 const mostAhead = time.Minute
 
-func (d *damper) slot(key string) (l *lowering, hash uint64) {
+func (d *damper) set(key string) (set []lowering, hash uint64) {
 	hash = maphash.String(d.seed, key)
-	block := &d.blocks[hash/damperBlock%damperBlocks]
+	block := &d.blocks[hash/damperBlock%uint64(len(d.blocks))]
 	if *block == nil {
 		*block = new([damperBlock]lowering)
 	}
-	return &(*block)[hash%damperBlock], hash
+	return (*block)[hash%damperBlock/damperSet*damperSet:][:damperSet], hash
+}
+
+// slot returns key's slot, or if its lowering is not known the one of its set that was lowered first.
+func (d *damper) slot(key string) (l *lowering, hash uint64, known bool) {
+	set, hash := d.set(key)
+	l = &set[0]
+	for i := range set {
+		if s := &set[i]; s.hash == hash && s.at != 0 {
+			return s, hash, true
+		} else if s.at < l.at {
+			l = s
+		}
+	}
+	return l, hash, false
 }
 
 // claim claims the lowering of key's expiry at now, until end. Zero: it is claimed, or the last time is less than
@@ -54,9 +78,8 @@ func (d *damper) slot(key string) (l *lowering, hash uint64) {
 func (d *damper) claim(key string, now, window driver.Instant, ask bool) (at driver.Instant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l, hash := d.slot(key)
+	l, hash, known := d.slot(key)
 	now = cmp.Or(now, 1) // zero is no claim
-	known := l.hash == hash && l.at != 0
 	if d.underWay[key] != nil || known && now-l.at < window && l.at.Sub(now) <= mostAhead {
 		return 0
 	}
@@ -92,7 +115,8 @@ func (d *damper) ended(key string, since uint64) <-chan struct{} {
 	if c := d.underWay[key]; c != nil {
 		return c
 	}
-	if l, _ := d.slot(key); l.clock > since {
+	set, _ := d.set(key) // key's own slot may be another's by now
+	if slices.ContainsFunc(set, func(l lowering) bool { return l.clock > since }) {
 		return over
 	}
 	return nil
@@ -103,8 +127,8 @@ func (d *damper) ended(key string, since uint64) <-chan struct{} {
 func (d *damper) end(key string, at, end driver.Instant, clock uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l, hash := d.slot(key)
-	if l.hash == hash && l.at == at {
+	l, _, known := d.slot(key)
+	if known && l.at == at {
 		l.at = cmp.Or(end, l.before)
 	}
 	if end != 0 {

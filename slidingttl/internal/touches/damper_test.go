@@ -12,7 +12,7 @@ import (
 
 // However many keys have come down, the next costs as little as the first, and no more memory.
 func TestDamperIsBounded(t *testing.T) {
-	d := damper{seed: maphash.MakeSeed()}
+	d := newDamper(maphash.MakeSeed(), 0)
 	before := heapInUse()
 	began := time.Now()
 	for i := range 200_000 {
@@ -25,11 +25,11 @@ func TestDamperIsBounded(t *testing.T) {
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("200,000 keys took %v", took)
 	}
-	const table = damperBlocks * damperBlock * 32
+	const table = 2 * leastLowered * 32
 	if grown := heapInUse() - before; grown > 2*table {
 		t.Errorf("they take %d bytes, of a table of %d", grown, table)
 	}
-	runtime.KeepAlive(&d)
+	runtime.KeepAlive(d)
 }
 
 // heapInUse is how many bytes are in use.
@@ -41,7 +41,7 @@ func heapInUse() int64 {
 }
 
 func TestDamper(t *testing.T) {
-	d := damper{seed: maphash.MakeSeed()}
+	d := newDamper(maphash.MakeSeed(), 0)
 	want := func(what string, now, window driver.Instant, ask, want bool) {
 		t.Helper()
 		if got := d.claim("k", now, window, ask) != 0; got != want {
@@ -69,29 +69,58 @@ func TestDamper(t *testing.T) {
 	}
 }
 
-// Whatever key comes down in the same slot next, what was read beside the lowering is known to be old.
+// Whatever keys come down in the same set next, what was read beside the lowering is known to be old.
 func TestDamperRemembersBesideOthers(t *testing.T) {
-	d := damper{seed: maphash.MakeSeed()}
-	k, _ := d.slot("k")
-	other := ""
-	for i := 0; other == ""; i++ {
-		if l, _ := d.slot(fmt.Sprint(i)); l == k {
-			other = fmt.Sprint(i)
+	seed := maphash.MakeSeed()
+	d := newDamper(seed, 0)
+	set, _ := d.set("k")
+	var others []string
+	for i := 0; len(others) < damperSet; i++ {
+		if s, _ := d.set(fmt.Sprint(i)); &s[0] == &set[0] {
+			others = append(others, fmt.Sprint(i))
 		}
 	}
-	for _, held := range []bool{false, true} { // by other's claim as k's ends
-		d = damper{seed: d.seed}
-		claim, others := d.claim("k", 1, 1, false), driver.Instant(0)
+	for _, held := range []bool{false, true} { // by the others' claims as k's ends
+		d = newDamper(seed, 0)
+		claim, claims := d.claim("k", 1, 1, false), make([]driver.Instant, len(others))
+		take := func(at driver.Instant) {
+			for i, other := range others {
+				claims[i] = d.claim(other, at, 1, false)
+			}
+		}
 		if held {
-			others = d.claim(other, 2, 1, false)
+			take(2)
 		}
 		d.end("k", claim, 3, 7)
 		if !held {
-			others = d.claim(other, 4, 1, false)
+			take(4)
 		}
-		d.end(other, others, 5, 6) // which had the clock before k's end did
+		for i, other := range others {
+			d.end(other, claims[i], 5, 6) // which had the clock before k's end did
+		}
 		if d.ended("k", 6) == nil || d.ended("k", 7) != nil {
 			t.Errorf("held %v: k's lowering is not known, or is for ever", held)
+		}
+	}
+}
+
+// Of as many keys as it is for, nearly all are remembered.
+func TestDamperRemembersMostKeys(t *testing.T) {
+	for _, keys := range []int{0, 1 << 17} {
+		d := newDamper(maphash.MakeSeed(), keys)
+		many := max(leastLowered, keys)
+		for i := range many {
+			key := fmt.Sprint(i)
+			d.end(key, d.claim(key, 1, 1000, false), 1, 0)
+		}
+		forgotten := 0
+		for i := range many {
+			if d.claim(fmt.Sprint(i), 2, 1000, true) != 0 {
+				forgotten++
+			}
+		}
+		if forgotten > many/30 {
+			t.Errorf("%d of %d keys are forgotten", forgotten, many)
 		}
 	}
 }

@@ -18,7 +18,7 @@ type Memo struct {
 	seed  maphash.Seed
 	clock atomic.Uint64 // counts touches that landed, lowered expiries, and Forgets
 	slots []atomic.Pointer[remembered]
-	gone  [1 << 10]gone // by hash of the key
+	gone  []gone // by hash of the key, as many as slots, or leastGone
 }
 
 type remembered struct {
@@ -37,9 +37,20 @@ type gone struct {
 	deletes atomic.Int64  // deletes under way: no answer at all
 }
 
+const leastGone = 1 << 10
+
 // NewMemo returns a memo for about size keys.
 func NewMemo(size int) *Memo {
-	return &Memo{seed: maphash.MakeSeed(), slots: make([]atomic.Pointer[remembered], 1<<bits.Len(uint(size-1)))}
+	slots := 1 << bits.Len(uint(size-1))
+	return &Memo{seed: maphash.MakeSeed(), slots: make([]atomic.Pointer[remembered], slots), gone: make([]gone, max(leastGone, slots))}
+}
+
+// size is how many keys m remembers at most.
+func (m *Memo) size() int {
+	if m == nil {
+		return 0
+	}
+	return len(m.slots)
 }
 
 func (m *Memo) hash(key string) uint64 { return maphash.String(m.seed, key) }

@@ -1,6 +1,7 @@
 package touches
 
 import (
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -168,5 +169,23 @@ func TestReadBeforeALowering(t *testing.T) {
 		if known := m.Known("k"); known != nil && known.ExpiresAt == old.ExpiresAt {
 			t.Errorf("evicted %v: %+v is remembered", evicted, *known)
 		}
+	}
+}
+
+// Deletions under way keep few other keys from being remembered.
+func TestMemoBesideDeletions(t *testing.T) {
+	m := NewMemo(1 << 16)
+	for i := range 3000 {
+		defer m.Deleting(fmt.Sprint("deleted", i))()
+	}
+	known := 0
+	for i := range 1000 {
+		key := fmt.Sprint("kept", i)
+		if m.Read(key, &driver.Meta{}, m.Clock(), 0, minute); m.Known(key) != nil {
+			known++
+		}
+	}
+	if known < 900 {
+		t.Errorf("of 1000 keys %d are remembered", known)
 	}
 }

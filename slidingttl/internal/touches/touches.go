@@ -84,7 +84,7 @@ type Touches struct {
 	Config
 	seed     maphash.Seed
 	created  time.Time
-	lowering damper
+	lowering *damper
 	behind   atomic.Pointer[behind] // what Seen saw last
 	budget   *budget
 	stop     context.Context // ends when Close gives up
@@ -128,7 +128,7 @@ type Touches struct {
 func New(c Config) *Touches {
 	t := &Touches{Config: c, seed: maphash.MakeSeed(), created: time.Now(), keys: make(map[string]*slot), drained: make(chan struct{}), limits: newLimits(c.Workers)}
 	t.farthest.place, t.oldest.place = 1, 2
-	t.lowering.seed = t.seed
+	t.lowering = newDamper(t.seed, c.Memo.size())
 	t.stop, t.giveUp = context.WithCancel(context.Background())
 	if c.Strict {
 		t.Wait = 0
