@@ -189,6 +189,8 @@ func (d *Driver[T]) checkValue() (triesKeys bool, err error) {
 		switch {
 		case p.name == "_ts":
 			p.value = strconv.Itoa(maxTTL)
+		case p.name == "_etag":
+			p.value = quoted(quoted("00000000-0000-0000-0000-000000000000")) // with quotes, as the service sends it
 		case p.value == quoted("id"):
 			f.Guess = func(err error) bool { return !errors.As(err, new(*json.UnmarshalTypeError)) }
 		}

@@ -76,6 +76,9 @@ func TestOptions(t *testing.T) {
 	} {
 		wantInvalid(t, "a T that does not suit "+property, err, fmt.Sprintf("property %q", property), "rename")
 	}
+	wantInvalid(t, "a T that cannot write the _etag that it has read", newOnly[struct {
+		Tag unescaped `json:"_etag"`
+	}](), `property "_etag"`, "rename")
 	type sums struct{ Sums map[string]big.Int }
 	wantInvalid(t, "a T that JSON does not keep", newOnly[sums](), "T", "big.Int by pointer")
 	if _, err := New[sums](&azcosmos.ContainerClient{}, &Options{Codec: struct{ kit.JSON }{}}); err != nil {
@@ -90,6 +93,11 @@ func TestOptions(t *testing.T) {
 		t.Errorf("a T that holds what the driver writes: %v", err)
 	}
 }
+
+// unescaped is text that it encodes by itself, unless there is a quote in it.
+type unescaped string
+
+func (u unescaped) MarshalJSON() ([]byte, error) { return []byte(`"` + u + `"`), nil }
 
 // latin1 encodes by itself.
 type latin1 struct{ kit.JSON }
