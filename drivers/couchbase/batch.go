@@ -38,33 +38,25 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	inRow := 0
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	ended := d.each(ctx, len(distinct), func(i int) {
-		key := keys[distinct[i]]
-		var e driver.Entry[T]
-		err := errExited
-		defer func() {
-			// A Transcoder or UnmarshalJSON may panic, which on this goroutine would end the process.
-			if v := recover(); v != nil {
-				err = &driver.PanicError{Value: v, Stack: debug.Stack(), Count: 1}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			inRow++
-			switch {
-			case err == nil:
-				found[key], inRow = e, 0
-			case errors.Is(err, driver.ErrNotFound):
-				inRow = 0
-			case errors.Is(err, driver.ErrInvalid), errors.Is(err, errExited), errors.As(err, new(*driver.PanicError)):
-				invalid, inRow = append(invalid, &driver.KeyError{Index: distinct[i], Err: err}), 0
-			default:
-				failed = cmp.Or(failed, err)
-			}
-			if inRow == mostFailures {
-				end()
-			}
-		}()
-		e, err = d.Get(ctx, key)
+	ended := each(ctx, d.slots, len(distinct), func(i int) (driver.Entry[T], error) {
+		return d.Get(ctx, keys[distinct[i]])
+	}, func(i int, e driver.Entry[T], err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		inRow++
+		switch {
+		case err == nil:
+			found[keys[distinct[i]]], inRow = e, 0
+		case errors.Is(err, driver.ErrNotFound):
+			inRow = 0
+		case errors.Is(err, driver.ErrInvalid), errors.Is(err, errExited), errors.As(err, new(*driver.PanicError)):
+			invalid, inRow = append(invalid, &driver.KeyError{Index: distinct[i], Err: err}), 0
+		default:
+			failed = cmp.Or(failed, err)
+		}
+		if inRow == mostFailures {
+			end()
+		}
 	})
 	if failed = cmp.Or(failed, ended); failed != nil {
 		return found, failed
@@ -72,27 +64,35 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	return found, invalid.Err()
 }
 
-// each calls f concurrently for 0 to n-1, limited by the driver's slots, until ctx ends, which is the
-// error. A call gives its slot up after patience: those that wait for a node without an answer would
-// keep out the others.
-func (d *Driver[T]) each(ctx context.Context, n int, f func(i int)) error {
+// each calls f concurrently for 0 to n-1, and then take with what f returns, limited by the driver's slots, until ctx
+// ends, which is the error. A call gives its slot up after patience: those that wait for a node without an answer
+// would keep out the others. A panic in f, as of a Transcoder, UnmarshalJSON or Options.ParentSpan, is f's error.
+func each[R any](ctx context.Context, shared chan struct{}, n int, f func(i int) (R, error), take func(i int, r R, err error)) error {
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	readers := make(chan struct{}, maxReaders)
 	for i := range n {
-		for _, slots := range []chan struct{}{readers, d.slots} {
+		for _, slots := range []chan struct{}{readers, shared} {
 			select {
 			case slots <- struct{}{}:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
 		}
-		free := sync.OnceFunc(func() { <-readers; <-d.slots })
+		free := sync.OnceFunc(func() { <-readers; <-shared })
 		late := time.AfterFunc(patience, free)
 		calls.Go(func() {
 			defer free()
 			defer late.Stop()
-			f(i)
+			var r R
+			err := errExited
+			defer func() {
+				if v := recover(); v != nil {
+					err = &driver.PanicError{Value: v, Stack: debug.Stack(), Count: 1}
+				}
+				take(i, r, err)
+			}()
+			r, err = f(i)
 		})
 	}
 	return nil

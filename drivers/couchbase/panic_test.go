@@ -1,6 +1,7 @@
 package couchbase_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"runtime"
@@ -8,7 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/couchbase/gocb/v2"
+
+	"github.com/slidingttl/slidingttl/drivers/couchbase"
 	"github.com/slidingttl/slidingttl/slidingttl"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 var bad atomic.Bool // once the records are written
@@ -48,5 +53,36 @@ func TestDecodingThatPanics(t *testing.T) {
 	}
 	if _, ok := errors.AsType[*slidingttl.PanicError](err); !ok {
 		t.Errorf("the panic is not told: %v", err)
+	}
+}
+
+// A ParentSpan that panics, or ends its goroutine, is the call's error, where the driver calls it on a goroutine of its
+// own too.
+func TestParentSpanThatPanics(t *testing.T) {
+	f := open(t)
+	at := scanned(t, newDriver[profile](t, f, nil))
+	var exits bool
+	d := newDriver[profile](t, f, &couchbase.Options{ParentSpan: func(ctx context.Context) gocb.RequestSpan {
+		if exits {
+			runtime.Goexit()
+		}
+		return ctx.Value(spanKey{}).(gocb.RequestSpan)
+	}})
+	for _, exits = range []bool{false, true} {
+		for name, call := range map[string]func() error{
+			"GetMulti": func() error {
+				_, err := d.GetMulti(t.Context(), []string{"k0", "k1"})
+				return err
+			},
+			"Scan": func() error {
+				_, err := d.Scan(t.Context(), at, 10)
+				return err
+			},
+		} {
+			err := call()
+			if _, told := errors.AsType[*driver.PanicError](err); err == nil || told == exits {
+				t.Errorf("%s, exits %t: %v", name, exits, err)
+			}
+		}
 	}
 }

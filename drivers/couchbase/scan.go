@@ -296,8 +296,9 @@ func (d *Driver[T]) metas(ctx context.Context, keys []string) ([]driver.Scanned,
 	records := make([]driver.Scanned, len(keys))
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	_ = d.each(ctx, len(keys), func(i int) {
-		r, err := d.readPeeked(ctx, keys[i])
+	_ = each(ctx, d.slots, len(keys), func(i int) (peeked, error) {
+		return d.readPeeked(ctx, keys[i])
+	}, func(i int, r peeked, err error) {
 		switch {
 		case errors.Is(err, driver.ErrNotFound):
 			return
