@@ -19,14 +19,48 @@ func (d *Driver[T]) Now() time.Time { return d.clock.Now() }
 func (d *Driver[T]) Bounds() (earliest, latest driver.Instant) { return d.clock.Bounds() }
 
 // Learn asks for the server's time, by one TIME, if it is unknown or half a minute old. A
-// Store calls it before it plans an insert or an upsert.
+// Store calls it before it plans an insert or an upsert. In a cluster any node may be asked, and may be silent
+// while the write's own is not: after 200 ms Learn returns if the time is known, and else asks other nodes too.
 func (d *Driver[T]) Learn(ctx context.Context) error {
 	if !d.clock.Overdue() {
 		return nil
 	}
-	_, err := d.time(ctx, d.client)
-	return err
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := d.time(ctx, d.client)
+		answered <- err
+	}()
+	asked := make(chan bool, 1)
+	for {
+		select {
+		case err := <-answered:
+			return err
+		case <-asked:
+		case <-time.After(stall):
+		}
+		if d.clock.Known() {
+			return nil
+		}
+		if !d.clock.Due() { // one of all callers asks, once a second
+			continue
+		}
+		for i := range otherNodes {
+			go func() {
+				_ = d.timed(ctx, get.with(d.opts.Prefix+strconv.Itoa(i)))
+				select {
+				case asked <- true:
+				default:
+				}
+			}()
+		}
+	}
 }
+
+// otherNodes is the number of keys whose nodes are asked for the time beside one that is silent. A few keys might all
+// be that one's.
+const otherNodes = 16
 
 var timeCommand = Command{Words: []string{"TIME"}, NoKey: true}
 

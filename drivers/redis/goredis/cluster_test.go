@@ -3,6 +3,7 @@ package goredis_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -111,4 +112,40 @@ func (h *held) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 		}
 		return next(ctx, cmds)
 	}
+}
+
+// The first write of a process, and one half a minute after another, waits for no node that is silent beside its own.
+func TestLearnBesideSilentNode(t *testing.T) {
+	t.Run("rueidis", func(t *testing.T) {
+		cluster := redistest.StartCluster(t)
+		c := cluster.Client(t)
+		testLearnBesideSilentNode(t, cluster, func() *slidingredis.Driver[string] {
+			d, err := slidingredis.New[string](c, nil)
+			ok(t, "New", err)
+			return d
+		})
+	})
+	t.Run("goredis", func(t *testing.T) {
+		cluster := redistest.StartCluster(t)
+		c := connect(t, &redis.UniversalOptions{Addrs: cluster.Option().InitAddress})
+		testLearnBesideSilentNode(t, cluster, func() *slidingredis.Driver[string] { return open[string](t, c, slidingredis.Options{}) })
+	})
+}
+
+func testLearnBesideSilentNode(t *testing.T, cluster *redistest.Cluster, driverOf func() *slidingredis.Driver[string]) {
+	var all []*slidingredis.Driver[string]
+	for i := range 12 {
+		d := driverOf()
+		insert(t, d, fmt.Sprint(i)) // its answer has the time
+		all = append(all, d, driverOf())
+	}
+	silent := cluster.Nodes[1]
+	admin := connect(t, &redis.UniversalOptions{Addrs: []string{silent.Addr}})
+	ok(t, "CLIENT PAUSE", admin.Do(t.Context(), "CLIENT", "PAUSE", "600000", "ALL").Err())
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for _, d := range all { // each asks
+		ok(t, "Learn beside a silent node", d.Learn(ctx))
+	}
+	ok(t, "SHUTDOWN", silent.Close())
 }
