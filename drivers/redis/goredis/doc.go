@@ -11,5 +11,6 @@
 // A write is sent once, whatever the client's MaxRetries is: its command says so to the client. At
 // most half of a node's pool (PoolSize) is under writes, so that reads find connections while a
 // server holds back writes. A call returns when its context ends, also where the client goes on
-// waiting until its ReadTimeout. There are no redis.Invalidations.
+// waiting until its ReadTimeout, and a write that was not sent by then is not sent later. There are
+// no redis.Invalidations.
 package goredis

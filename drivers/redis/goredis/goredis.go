@@ -77,10 +77,29 @@ type client struct {
 	pipelines sync.Map               // of nodes: a channel with room for half as many
 }
 
-// once is a command that go-redis does not retry.
-type once struct{ *goredis.Cmd }
+// once is a command that go-redis does not retry, nor sends once ctx has ended: it looks at a context before it
+// takes a connection, and then may wait for ReadTimeout until a new one is set up.
+type once struct {
+	*goredis.Cmd
+	ctx context.Context
+}
 
 func (once) NoRetry() bool { return true }
+
+// Args is what go-redis calls as it writes the command.
+func (c once) Args() []any {
+	args := c.Cmd.Args()
+	if err := c.ctx.Err(); err != nil {
+		args = slices.Clone(args)
+		args[0] = unwritable{err}
+	}
+	return args
+}
+
+// unwritable is an argument with whose error the writing of a command ends.
+type unwritable struct{ err error }
+
+func (u unwritable) MarshalBinary() ([]byte, error) { return nil, u.err }
 
 func command(ctx context.Context, c redis.Command) *goredis.Cmd {
 	args := make([]any, 0, len(c.Words)+1+len(c.Args))
@@ -126,7 +145,7 @@ func (c *client) Do(ctx context.Context, cmd redis.Command) redis.Answer {
 	}
 	return until(ctx, func() redis.Answer {
 		defer leave()
-		_ = c.all.Process(ctx, once{sent})
+		_ = c.all.Process(ctx, once{sent, ctx})
 		return answerTo(sent)
 	})
 }

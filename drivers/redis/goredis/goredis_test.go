@@ -272,6 +272,73 @@ func (c counting) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
+// A write whose context ends while its connection is set up is not sent afterwards, when its caller has left.
+func TestWritesAreNotSentLate(t *testing.T) {
+	server := redistest.Start(t)
+	other := open[string](t, connect(t, &redis.UniversalOptions{Addrs: []string{server.Addr}}), slidingredis.Options{})
+	was := insert(t, other, "k")
+	for name := range calls(nil, driver.Meta{}) {
+		proxy, setup := redistest.NewProxy(t), make(chan struct{}, 1)
+		dial := proxy.Option(rueidis.ClientOption{}).DialCtxFn
+		var sent atomic.Int64
+		c := connect(t, &redis.UniversalOptions{
+			Addrs: []string{server.Addr},
+			Dialer: func(ctx context.Context, _, address string) (net.Conn, error) {
+				conn, err := dial(ctx, address, new(net.Dialer), nil)
+				return begun{counting{conn, &sent}, setup}, err
+			},
+		})
+		ended := make(ends, 1)
+		c.AddHook(ended)
+		answer := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		release := proxy.Hang()
+		go func() { answer <- calls(open[string](t, c, slidingredis.Options{}), was)[name](ctx) }()
+		<-setup
+		cancel()
+		if err := <-answer; !errors.Is(err, context.Canceled) {
+			t.Errorf("%s that is given up: %v; want %v", name, err, context.Canceled)
+		}
+		release()
+		if err := <-ended; !errors.Is(err, context.Canceled) || sent.Load() != 0 {
+			t.Errorf("%s is sent %d times after its caller has left: %v", name, sent.Load(), err)
+		}
+	}
+}
+
+// begun is a connection that tells of the first of its writes.
+type begun struct {
+	counting
+	told chan struct{}
+}
+
+func (b begun) Write(p []byte) (int, error) {
+	select {
+	case b.told <- struct{}{}:
+	default:
+	}
+	return b.counting.Write(p)
+}
+
+// ends is a hook that tells how scripts end.
+type ends chan error
+
+func (ends) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (ends) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (e ends) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "evalsha" {
+			e <- err
+		}
+		return err
+	}
+}
+
 // Writes that the server holds back leave connections for reads, and end with their contexts.
 func TestReadsWhileWritesArePaused(t *testing.T) {
 	for name, o := range map[string]redis.UniversalOptions{"PoolSize": {PoolSize: 4}, "MaxActiveConns": {PoolSize: 20, MaxActiveConns: 4}} {
