@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -315,5 +316,55 @@ func TestFullMemory(t *testing.T) {
 				t.Errorf("after Touch to death: %+v, %v; want %v", got, err, driver.ErrNotFound)
 			}
 		})
+	}
+}
+
+// broken is a client of which a hook panics, or ends its goroutine.
+type broken struct {
+	rueidis.Client
+	exits bool
+}
+
+func (b broken) fail() {
+	if b.exits {
+		runtime.Goexit()
+	}
+	panic("a hook's bug")
+}
+
+func (b broken) Do(context.Context, rueidis.Completed) (none rueidis.RedisResult) {
+	b.fail()
+	return none
+}
+
+func (b broken) DoMulti(context.Context, ...rueidis.Completed) []rueidis.RedisResult {
+	b.fail()
+	return nil
+}
+
+// A hook that panics is the error of the call, on whichever goroutine it runs.
+func TestHookThatPanics(t *testing.T) {
+	f := newFixture(t, redis.Options{})
+	was := f.record(t, secret).Meta
+	for _, exits := range []bool{false, true} {
+		for _, ctx := range []context.Context{t.Context(), context.Background()} {
+			d := open[profile](t, broken{f.client, exits}, redis.Options{})
+			all := calls(d, was)
+			for name, call := range all {
+				if err := call(ctx); !errors.Is(err, driver.ErrAmbiguous) {
+					t.Errorf("%s, exits %t: %v; want %v", name, exits, err, driver.ErrAmbiguous)
+				}
+			}
+			all["Learn"] = d.Learn
+			all["Get"] = func(ctx context.Context) error { _, err := d.Get(ctx, "k"); return err }
+			all["GetMulti"] = func(ctx context.Context) error { _, err := d.GetMulti(ctx, []string{"k", "l", "m"}); return err }
+			all["Check"] = func(ctx context.Context) error { return d.Check(ctx, 0) }
+			for name, call := range all {
+				err := call(ctx)
+				if _, told := errors.AsType[*driver.PanicError](err); err == nil || told == exits {
+					t.Errorf("%s, exits %t: %v", name, exits, err)
+				}
+			}
+		}
 	}
 }

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // A client sends its writes by connections of rueidis's pool for blocking commands, one for each
@@ -90,16 +93,26 @@ func (c rueidisClient) DoMulti(ctx context.Context, cs []Command) []Answer {
 	return all.Array
 }
 
+var errExited = errors.New("a caller's hook ended the goroutine")
+
 // within returns f's answer, or Failed once ctx has ended and wait has passed. rueidis does not notice a
-// cancellation while it opens a connection, nor always while it waits for an answer.
+// cancellation while it opens a connection, nor always while it waits for an answer. Failed, too, is what a
+// panic in f, as of a caller's hook, becomes.
 func within(ctx context.Context, wait time.Duration, f func() Answer) Answer {
-	if ctx.Done() == nil {
-		return f()
-	} else if ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return Answer{Kind: Unsent, Err: ctx.Err()}
 	}
 	answer := make(chan Answer, 1)
-	go func() { answer <- f() }()
+	go func() {
+		a := Answer{Err: errExited}
+		defer func() {
+			if v := recover(); v != nil {
+				a.Err = &driver.PanicError{Value: v, Stack: debug.Stack(), Count: 1}
+			}
+			answer <- a
+		}()
+		a = f()
+	}()
 	select {
 	case a := <-answer:
 		return a

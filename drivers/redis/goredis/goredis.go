@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -280,14 +281,22 @@ func (c *client) Nodes(ctx context.Context) (map[string]redis.Client, error) {
 	return all, nil
 }
 
+var errExited = errors.New("a caller's hook ended the goroutine")
+
 // until returns f's answer, or Failed when ctx ends before: go-redis does not notice that a context
-// is cancelled while it waits for an answer.
+// is cancelled while it waits for an answer. Failed, too, is what a panic in f, as of a caller's hook, becomes.
 func until(ctx context.Context, f func() redis.Answer) redis.Answer {
-	if ctx.Done() == nil {
-		return f()
-	}
 	answer := make(chan redis.Answer, 1)
-	go func() { answer <- f() }()
+	go func() {
+		a := redis.Answer{Err: errExited}
+		defer func() {
+			if v := recover(); v != nil {
+				a.Err = &driver.PanicError{Value: v, Stack: debug.Stack(), Count: 1}
+			}
+			answer <- a
+		}()
+		a = f()
+	}()
 	select {
 	case a := <-answer:
 		return a

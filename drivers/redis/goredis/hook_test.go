@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"runtime"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -98,6 +99,56 @@ func TestUnsentIsNotAbsent(t *testing.T) {
 			got, err := do()
 			if err == nil || errors.Is(err, driver.ErrNotFound) || c.want != nil && !errors.Is(err, c.want) {
 				t.Errorf("%s: %s: %+v, %v; want an error, %v", name, call, got, err, c.want)
+			}
+		}
+	}
+}
+
+// broken is a hook that panics, or ends its goroutine.
+type broken struct {
+	breaker
+	exits bool
+}
+
+func (b broken) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(context.Context, redis.Cmder) error { return b.fail() }
+}
+
+func (b broken) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(context.Context, []redis.Cmder) error { return b.fail() }
+}
+
+func (b broken) fail() error {
+	if b.exits {
+		runtime.Goexit()
+	}
+	panic("a hook's bug")
+}
+
+// A hook that panics is the error of the call, on whichever goroutine it runs.
+func TestHookThatPanics(t *testing.T) {
+	server := redistest.Start(t)
+	was := insert(t, open[string](t, connect(t, &redis.UniversalOptions{Addrs: []string{server.Addr}}), slidingredis.Options{}), "k")
+	for _, exits := range []bool{false, true} {
+		c := connect(t, &redis.UniversalOptions{Addrs: []string{server.Addr}})
+		c.AddHook(broken{exits: exits})
+		for _, ctx := range []context.Context{t.Context(), context.Background()} {
+			d := open[string](t, c, slidingredis.Options{})
+			all := calls(d, was)
+			for name, call := range all {
+				if err := call(ctx); !errors.Is(err, driver.ErrAmbiguous) {
+					t.Errorf("%s, exits %t: %v; want %v", name, exits, err, driver.ErrAmbiguous)
+				}
+			}
+			all["Learn"] = d.Learn
+			all["Get"] = func(ctx context.Context) error { _, err := d.Get(ctx, "k"); return err }
+			all["GetMulti"] = func(ctx context.Context) error { _, err := d.GetMulti(ctx, []string{"k", "l", "m"}); return err }
+			all["Check"] = func(ctx context.Context) error { return d.Check(ctx, 0) }
+			for name, call := range all {
+				err := call(ctx)
+				if _, told := errors.AsType[*driver.PanicError](err); err == nil || told == exits {
+					t.Errorf("%s, exits %t: %v", name, exits, err)
+				}
 			}
 		}
 	}
