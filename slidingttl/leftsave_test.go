@@ -467,3 +467,77 @@ func judgeLeftSaves(t *testing.T, seed uint64) {
 	}
 	must(t, s.Close(t.Context()))
 }
+
+// What goes on for a save leaves the row of a later one to that, whatever comes between them.
+func TestLeftSaveReadsALaterOne(t *testing.T) {
+	for _, between := range []string{"a refused deletion", "a Get"} {
+		t.Run(between, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				d.trip = time.Millisecond
+				s := open(t, d, session, nil)
+				now := instant(time.Now())
+				born := now.Add(-10 * time.Hour) // two hours are left until the cap
+				if between == "a Get" {
+					born = now.Add(10*time.Second - session.MaxLifetime) // ten seconds
+				}
+				under.Plant("k", 1, driver.Life{CreatedAt: born, ExpiresAt: min(now.Add(session.IdleGrace), born.Add(session.MaxLifetime))})
+
+				type mark struct{}
+				var late, slow atomic.Bool
+				d.before = func(call context.Context, op, _ string) error {
+					switch {
+					case op != "get":
+					case call.Value(mark{}) != nil && late.Load(): // of what goes on
+						return sleep(call, 3*time.Second)
+					case slow.Load(): // the last Upsert's read after its write
+						return sleep(call, time.Second)
+					}
+					return nil
+				}
+				repo := refuses{leaves{hoard: under}, func(context.Context, string) error { return errDown }}
+				w := func(caller func()) *slidingttl.Wrapped[string, int, int] {
+					repo := repo
+					repo.caller = caller
+					w, err := slidingttl.Wrap[string, int](repo, s, func(id string) string { return id }, nil)
+					must(t, err)
+					return w
+				}
+
+				// An Upsert runs out of time once its value is written: its expiry is still to be.
+				ctx, cancel := context.WithCancel(context.WithValue(t.Context(), mark{}, true))
+				defer cancel()
+				wantErr(t, w(func() { late.Store(true); cancel() }).Upsert(ctx, "k", 2), context.Canceled)
+				time.Sleep(100 * time.Millisecond) // what goes on has sent its read
+
+				want := born
+				if between == "a Get" { // a new life begins, as Wrap says
+					if _, err := w(nil).Get(t.Context(), "k"); err != nil {
+						t.Fatal(err)
+					}
+					want = stored(t, under, "k").CreatedAt
+				} else { // the caller tries again, and is told that all is done
+					must(t, w(nil).Upsert(t.Context(), "k", 2))
+					if c := stored(t, under, "k").CreatedAt; c != born {
+						t.Fatalf("created_at is %v later than it was", c.Sub(born))
+					}
+					wantErr(t, w(nil).Delete(t.Context(), "k"), errDown)
+				}
+				before := stored(t, under, "k")
+
+				time.Sleep(time.Until(now.Time().Add(2900 * time.Millisecond)))
+				must(t, w(func() { slow.Store(true) }).Upsert(t.Context(), "k", 3)) // the only one since then
+				slow.Store(false)
+				promised := min(driver.Floor(time.Now()).Add(session.IdleGrace-2*time.Second), want.Add(session.MaxLifetime))
+				time.Sleep(20 * time.Second)
+				e := stored(t, under, "k")
+				if e.CreatedAt != want {
+					t.Errorf("before the last Upsert the record had %+v, after it %+v: created_at has moved by %v (%d touches failed)", before.Life, e.Life, e.CreatedAt.Sub(want), s.Stats().TouchFails)
+				}
+				if _, err := s.Peek(t.Context(), "k"); e.ExpiresAt < promised {
+					t.Errorf("it dies %v early; 20 s after the Upsert a read says %v", promised.Sub(e.ExpiresAt), err)
+				}
+			})
+		})
+	}
+}

@@ -221,12 +221,12 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 		if op == opInsert {
 			gone()
 		}
-		wrote := w.s.memo.Clock()
-		touch := func(ctx context.Context, fate func() (deleted, gone bool)) (read bool, err error) {
+		wrote := w.s.touches.Wrote(ctx, key)
+		touch := func(ctx context.Context, fate func() (deleted, over bool)) (read bool, err error) {
 			_, err = w.s.touchKey(ctx, key, func(r *readResult[T]) (driver.Life, error) {
 				read = true
-				deleted, gone := fate()
-				if gone {
+				deleted, over := fate()
+				if over {
 					return driver.Life{}, ErrNotFound
 				}
 				if !deleted {
@@ -239,7 +239,7 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 			}, true)
 			return read, err
 		}
-		read, err := touch(ctx, func() (deleted, gone bool) { return false, false })
+		read, err := touch(ctx, func() (deleted, over bool) { return false, false })
 		if err != nil && !read && ctx.Err() != nil && w.s.local == nil && !driver.MayUndo(ctx) { // else that life is lost
 			w.goOn(ctx, key, was, wrote, touch)
 		}
@@ -248,9 +248,9 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 }
 
 // goOn calls touch without ctx, which has ended, and does not wait for it. A touch that is not made counts as failed.
-func (w *Wrapped[K, V, T]) goOn(ctx context.Context, key string, was driver.Life, wrote uint64, touch func(ctx context.Context, fate func() (deleted, gone bool)) (read bool, err error)) {
+func (w *Wrapped[K, V, T]) goOn(ctx context.Context, key string, was driver.Life, wrote uint64, touch func(ctx context.Context, fate func() (deleted, over bool)) (read bool, err error)) {
 	failed := func(err error) { w.s.touches.Fail(ctx, key, &Error{Op: opTouch, Err: err}) }
-	if !w.s.touches.GoOn(ctx, key, was, wrote, func(ctx context.Context, fate func() (deleted, gone bool)) error {
+	if !w.s.touches.GoOn(ctx, key, was, wrote, func(ctx context.Context, fate func() (deleted, over bool)) error {
 		read, err := false, touches.ErrExited
 		defer func() {
 			if err != nil && !read {

@@ -15,7 +15,18 @@ type carry struct {
 	wrote   uint64 // the memo's clock after the value was written
 	read    bool   // the record has been read, so that there is a touch
 	deleted bool   // a record of key may have been deleted, perhaps this one: life is not to be put back
-	gone    bool   // this one has been deleted, for good
+	over    bool   // this one has been deleted for good, or saved anew
+}
+
+// Wrote ends what goes on for earlier saves of key, unless ctx's transaction may be rolled back, for the value has been
+// written anew by one that knows what they were to put back. It returns the memo's clock after that.
+func (t *Touches) Wrote(ctx context.Context, key string) uint64 {
+	t.lock()
+	defer t.unlock()
+	for _, c := range t.carries {
+		c.over = c.over || c.key == key && !driver.MayUndo(ctx)
+	}
+	return t.Memo.Clock()
 }
 
 // mostCarries bounds the saves that go on.
@@ -23,9 +34,9 @@ const mostCarries = 64
 
 // GoOn lets a save that has written key's value, before the memo's clock was wrote, go on without its caller, for at most
 // Timeout: f is to read the record and put life back. read, called after that read, reports whether a record of key may have
-// been deleted since, and whether this one is gone for good. Close and Flush wait for f. GoOn reports false if as many go on
+// been deleted since, and whether nothing is left to do. Close and Flush wait for f. GoOn reports false if as many go on
 // as may, or Close has given up.
-func (t *Touches) GoOn(ctx context.Context, key string, life driver.Life, wrote uint64, f func(ctx context.Context, read func() (deleted, gone bool)) error) bool {
+func (t *Touches) GoOn(ctx context.Context, key string, life driver.Life, wrote uint64, f func(ctx context.Context, read func() (deleted, over bool)) error) bool {
 	t.lock()
 	defer t.unlock()
 	if t.halted {
@@ -40,7 +51,7 @@ func (t *Touches) GoOn(ctx context.Context, key string, life driver.Life, wrote 
 	return true
 }
 
-func (t *Touches) carry(ctx context.Context, c *carry, f func(context.Context, func() (deleted, gone bool)) error) {
+func (t *Touches) carry(ctx context.Context, c *carry, f func(context.Context, func() (deleted, over bool)) error) {
 	err := ErrExited
 	defer func() {
 		t.lock()
@@ -52,11 +63,11 @@ func (t *Touches) carry(ctx context.Context, c *carry, f func(context.Context, f
 	defer cancel()
 	ctx, end := context.WithTimeout(ctx, t.Timeout)
 	defer end()
-	err = f(ctx, func() (deleted, gone bool) {
+	err = f(ctx, func() (deleted, over bool) {
 		t.lock()
 		defer t.unlock()
 		c.read = true
-		return c.deleted, c.gone
+		return c.deleted, c.over
 	})
 }
 

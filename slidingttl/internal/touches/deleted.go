@@ -58,7 +58,7 @@ func (t *Touches) Deleted(ctx context.Context, key string, began Deletion, gone,
 	}
 	for _, c := range t.carries {
 		if c.key == key {
-			c.deleted, c.gone = true, c.gone || gone && c.wrote < d.first
+			c.deleted, c.over = true, c.over || gone && c.wrote < d.first
 		}
 	}
 	t.dispatch()

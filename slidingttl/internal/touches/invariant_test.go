@@ -72,7 +72,7 @@ func (t *Touches) check() error {
 			if n.state > waiting && t.farthest.all[n.places[1]].key != n.far() {
 				return errors.New("a touch is not in its place among those to be shed")
 			}
-			if n.state > waiting && !(in(&t.oldest, n) && t.oldest.all[n.places[2]].key == n.age()) {
+			if n.state > waiting && !(in(&t.oldest, n) && t.oldest.all[n.places[2]].key == int64(n.number)) {
 				return errors.New("a touch is not in its place among those that a Flush waits for")
 			}
 			if n.state == queued {

@@ -42,7 +42,7 @@ func (t *Touches) enqueue(n *touch, s state) {
 	}
 	n.state, n.waited = s, true
 	t.farthest.push(n, n.far())
-	t.oldest.push(n, n.age())
+	t.oldest.push(n, int64(n.number))
 	switch s {
 	case queued:
 		t.ready.push(n, n.turn())
@@ -68,14 +68,6 @@ func (n *touch) far() int64 {
 		dies = min(dies, before)
 	}
 	return -int64(dies)
-}
-
-// age orders touches by when they came, those that have been passed last.
-func (n *touch) age() int64 {
-	if n.state == passed {
-		return math.MaxInt64/2 + int64(n.number)
-	}
-	return int64(n.number)
 }
 
 // due is when n is late: its record has died, or lives longer than promised, or was not adopted.

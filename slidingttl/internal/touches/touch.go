@@ -163,7 +163,7 @@ func (t *Touches) Carried(key string) func(m driver.Meta) driver.Life {
 			}
 		}
 		for _, c := range append(saves, t.carries...) {
-			if c.key == key && !c.deleted && l.CreatedAt == 0 {
+			if c.key == key && !c.deleted && !c.over && l.CreatedAt == 0 {
 				l = c.life
 			}
 		}
