@@ -16,8 +16,13 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// formerFor is how long DynamoDB keeps a stream that was disabled.
-const formerFor = 24 * time.Hour
+const (
+	// keptFor is how long DynamoDB keeps records, without the minute until those that are listed are read.
+	keptFor = 24*time.Hour - time.Minute
+
+	// formerFor is how long a former stream that fails holds up the latest, which then has all of its records still.
+	formerFor = 23 * time.Hour
+)
 
 // discover lists the stream's shards, if it is due.
 func (s *Stream) discover(ctx context.Context) error {
@@ -30,16 +35,7 @@ func (s *Stream) discover(ctx context.Context) error {
 	for {
 		out, err := s.client.DescribeStream(ctx, &dynamodbstreams.DescribeStreamInput{StreamArn: &s.place.Stream, ExclusiveStartShardId: from})
 		var none *streams.ResourceNotFoundException
-		if err != nil && s.next != "" && ctx.Err() == nil && (errors.As(err, &none) || time.Since(s.opened) > formerFor) {
-			if !s.place.Ended {
-				s.gap(&reading{shard: s.place.Stream}, err)
-			}
-			s.turnTo(s.next)
-			from = nil
-			clear(found)
-			continue
-		}
-		if errors.As(err, &none) {
+		if errors.As(err, &none) && s.next == "" {
 			return &permanent{&driver.InvalidError{Field: "stream", Value: s.place.Stream, Rule: "must be there", Err: err}}
 		}
 		if err != nil {
@@ -64,7 +60,24 @@ func (s *Stream) discover(ctx context.Context) error {
 			delete(s.place.Shards, id)
 		}
 	}
+	s.missed(began)
 	return nil
+}
+
+// missed tells of the shards that may have lost records since the stream was last read to its end. DynamoDB tells of
+// those of which a record was read, and of those that are no longer listed. One whose parent is read first has lost no
+// more than that.
+func (s *Stream) missed(now time.Time) {
+	last := time.UnixMilli(s.place.Read)
+	if now.Sub(last) <= keptFor {
+		return
+	}
+	for _, id := range s.turn() {
+		if _, listed := s.found[id]; listed && s.place.Shards[id].After == "" {
+			s.gap(&reading{shard: id}, fmt.Errorf("the stream was last read to its end at %s", last.UTC().Format(time.RFC3339)))
+		}
+	}
+	s.place.Read = now.UnixMilli()
 }
 
 // turn returns the shards to read: not done, with a parent that is done or trimmed. It includes
@@ -103,9 +116,6 @@ func (s *Stream) waiting(parent string) bool {
 	}
 	return false
 }
-
-// ended reports whether all shards were read to their ends.
-func (s *Stream) ended() bool { return len(s.turn()) == 0 }
 
 // iteration is how far a shard was read.
 type iteration struct {

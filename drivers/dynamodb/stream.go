@@ -70,6 +70,9 @@ const (
 
 	// discoverEvery is how often shards are listed while no known shard has ended.
 	discoverEvery = 10 * time.Second
+
+	// saveEvery is how often the place is saved while there is nothing new.
+	saveEvery = 15 * time.Minute
 )
 
 func (o StreamOptions) validate() (StreamOptions, error) {
@@ -96,23 +99,23 @@ func (o StreamOptions) validate() (StreamOptions, error) {
 // keeps them for 24 hours. What died in them is in no archive. Reading continues with the
 // oldest records that exist.
 type GapError struct {
-	Shard string // or the ARN of a former stream that is gone
-	Err   error  // what DynamoDB said
+	Shard string // or the oldest one left after it, or the ARN of a former stream that is gone
+	Err   error  // what DynamoDB said, or when the stream was last read to its end
 }
 
 // Error implements error.
 func (e *GapError) Error() string {
-	return fmt.Sprintf("records of shard %s were trimmed before they were read: %v", e.Shard, e.Err)
+	return fmt.Sprintf("records of shard %s were trimmed before they were read, or may have been: %v", e.Shard, e.Err)
 }
 
-// Unwrap returns what DynamoDB said.
+// Unwrap returns Err.
 func (e *GapError) Unwrap() error { return e.Err }
 
 // StreamStats counts what a Stream has done since it was made.
 type StreamStats struct {
 	Records uint64    // of the stream
 	Dead    uint64    // handed over
-	Gaps    uint64    // shards whose records were trimmed before they were read
+	Gaps    uint64    // shards whose records were trimmed before they were read, or may have been
 	Failed  uint64    // rounds that ended with an error
 	Latest  time.Time // time of the last buried stream record; zero: none
 }
@@ -133,8 +136,8 @@ type Stream struct {
 
 	place   *place
 	next    string                   // the stream to read after place's, which is a former one; empty: none
-	opened  time.Time                // when place's was opened
-	unsaved bool                     // place names a stream that no saved one names
+	enabled time.Time                // when next was, or was found
+	saved   time.Time                // when place was; zero: not by this process
 	found   map[string]streams.Shard // by id
 	asked   time.Time                // when shards were last listed; zero: list them now
 	listed  time.Time                // when found was listed
@@ -218,12 +221,11 @@ func (s *Stream) Run(ctx context.Context) error {
 		case err != nil:
 			s.counts.failed.Add(1)
 			s.report(err)
-		case !news && s.closed && s.ended() && s.next != "":
-			s.turnTo(s.next)
+		case s.place.Ended && s.next == "":
+			return nil
+		case s.place.Ended:
+			s.turnTo(s.next, s.enabled)
 			continue
-		case !news && s.closed && s.ended():
-			s.place.Ended = true
-			return s.save(ctx, s.place)
 		case news:
 			continue
 		}
@@ -247,6 +249,11 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 		return false, err
 	}
 	if err := s.discover(ctx); err != nil {
+		var none *streams.ResourceNotFoundException
+		if s.next != "" && ctx.Err() == nil && (errors.As(err, &none) || time.Since(s.enabled) > formerFor) {
+			s.leave(err)
+			return true, nil
+		}
 		return false, err
 	}
 	through := s.listed.UnixMilli() // a shard that is newer is not known
@@ -293,12 +300,17 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 	for _, r := range reads {
 		next.Shards[r.shard] = r.at
 	}
-	if news || s.unsaved {
+	if failed == nil {
+		next.Read = max(next.Read, through)
+	}
+	next.Ended = s.closed && len(turn) == 0
+	if news || next.Ended != s.place.Ended || s.saved.IsZero() || time.Since(s.saved) >= saveEvery {
 		if err := s.save(ctx, next); err != nil {
 			return false, errors.Join(failed, err)
 		}
+		s.saved = time.Now()
 	}
-	s.place, s.first, s.unsaved = next, "", false
+	s.place, s.first = next, ""
 	for _, r := range reads {
 		if !r.began && s.first == "" {
 			s.first = r.shard
@@ -315,6 +327,10 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 	if failed == nil && s.next == "" {
 		s.through.Store(through)
 	}
+	if failed != nil && !news && s.next != "" && time.Since(s.enabled) > formerFor {
+		s.leave(failed)
+		return true, nil
+	}
 	return news, failed
 }
 
@@ -323,6 +339,10 @@ type place struct {
 	Stream string              `json:"stream"` // its ARN
 	Shards map[string]position `json:"shards"`
 	Ended  bool                `json:"ended,omitempty"` // it was disabled, and is read to its end
+
+	// Read is a time in milliseconds: the stream's records from before it are read or told of as a gap, or are
+	// from before the first round. Zero: an older release wrote the place.
+	Read int64 `json:"read,omitempty"`
 }
 
 // position is a position in a shard.
@@ -332,7 +352,7 @@ type position struct {
 }
 
 func (p *place) clone() *place {
-	c := &place{Stream: p.Stream, Ended: p.Ended, Shards: make(map[string]position, len(p.Shards))}
+	c := &place{Stream: p.Stream, Ended: p.Ended, Read: p.Read, Shards: make(map[string]position, len(p.Shards))}
 	for id, at := range p.Shards {
 		c.Shards[id] = at
 	}
@@ -363,23 +383,40 @@ func (s *Stream) open(ctx context.Context) error {
 	if p.Shards == nil {
 		p.Shards = make(map[string]position)
 	}
-	s.opened = time.Now()
-	switch table, _, of := strings.Cut(p.Stream, "/stream/"); {
+	now := time.Now()
+	if p.Read == 0 || p.Read > now.UnixMilli() {
+		p.Read = now.UnixMilli()
+	}
+	table, _, of := strings.Cut(p.Stream, "/stream/")
+	_, label, _ := strings.Cut(arn, "/stream/")
+	former := of && s.opts.ARN == "" && strings.HasPrefix(arn, table+"/stream/")
+	switch enabled, err := time.Parse("2006-01-02T15:04:05", label); {
 	case p.Stream == arn:
 		s.place = p
-	case of && s.opts.ARN == "" && strings.HasPrefix(arn, table+"/stream/"):
-		s.place, s.next = p, arn
+	case former && err == nil:
+		s.place, s.next, s.enabled = p, arn, enabled
+	case former:
+		s.place, s.next, s.enabled = p, arn, now
 	default: // another stream is read from its beginning
-		s.turnTo(arn)
+		s.turnTo(arn, now)
+	}
+	if s.place.Ended && s.next != "" { // nothing of it is left
+		s.turnTo(s.next, s.enabled)
 	}
 	return nil
 }
 
-// turnTo begins to read another stream.
-func (s *Stream) turnTo(arn string) {
-	s.place, s.next, s.unsaved = &place{Stream: arn, Shards: make(map[string]position)}, "", true
+// turnTo begins to read another stream. What it has from before a time is not missed.
+func (s *Stream) turnTo(arn string, read time.Time) {
+	s.place, s.next, s.saved = &place{Stream: arn, Shards: make(map[string]position), Read: read.UnixMilli()}, "", time.Time{}
 	s.found, s.asked, s.closed, s.first = nil, time.Time{}, false, ""
 	clear(s.iterate)
+}
+
+// leave turns from a former stream, of which err tells, to the latest.
+func (s *Stream) leave(err error) {
+	s.gap(&reading{shard: s.place.Stream}, err)
+	s.turnTo(s.next, s.enabled)
 }
 
 func (s *Stream) save(ctx context.Context, p *place) error {

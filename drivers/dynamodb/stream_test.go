@@ -481,6 +481,16 @@ func (r *river) flowing(t testing.TB, o StreamOptions) *Stream {
 	return s
 }
 
+// run runs s for some time.
+func (g *graves) run(t *testing.T, s *Stream, d time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	if err := s.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
 // Child shards are read after their parents, also if there are many, and a disabled stream ends.
 func TestStreamReshards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -654,6 +664,80 @@ func TestStreamTrimmed(t *testing.T) {
 	})
 }
 
+// Of a shard without a record that was read DynamoDB does not tell that it trimmed some. The time for which the stream was not
+// read does. Where none can be lost, no gap is told of.
+func TestStreamMissed(t *testing.T) {
+	idle := []*reach{{id: "a"}}
+	trimmed := []*reach{{id: "a", keys: numberedKeys("a", 5), trimmed: 3, closed: true}, {id: "b", parent: "a"}}
+	whole := []*reach{{id: "a"}, {id: "b", keys: numberedKeys("b", 5)}}
+	for name, test := range map[string]struct {
+		before []*reach // read to their ends, for an hour
+		away   time.Duration
+		after  []*reach
+		runs   bool // refused meanwhile
+		want   []string
+	}{
+		"a shard of which no place tells is gone": {
+			before: []*reach{{id: "a", keys: numberedKeys("a", 3), closed: true}, {id: "b", parent: "a"}},
+			away:   26 * time.Hour,
+			after:  []*reach{{id: "c", parent: "b", keys: numberedKeys("c", 2)}, {id: "d", parent: "c"}},
+			want:   []string{"b"},
+		},
+		"and its parent too, soon after": {
+			before: []*reach{{id: "a", keys: numberedKeys("a", 3), closed: true}},
+			away:   26 * time.Hour,
+			after:  []*reach{{id: "c", parent: "b", keys: numberedKeys("c", 2)}, {id: "d", parent: "c"}},
+			want:   []string{"c"},
+		},
+		"a quiet shard, trimmed":               {idle, 26 * time.Hour, trimmed, false, []string{"a"}},
+		"the same, while it was refused":       {idle, 26 * time.Hour, trimmed, true, []string{"a"}},
+		"the same, for two days":               {idle, 50 * time.Hour, trimmed, true, []string{"a"}},
+		"a day less half an hour":              {idle, 23*time.Hour + 30*time.Minute, idle, false, nil},
+		"the same, while it was refused again": {idle, 23*time.Hour + 30*time.Minute, idle, true, nil},
+		"a shard of which one was read":        {whole[1:], 26 * time.Hour, whole[1:], false, nil},
+		"that, beside a quiet one":             {whole, 26 * time.Hour, whole, false, []string{"a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var g graves
+				o := g.options()
+				o.Every = 5 * time.Minute
+				save, saves := o.Save, 0
+				o.Save = func(ctx context.Context, place []byte) error { saves++; return save(ctx, place) }
+				r := &river{shards: test.before}
+				s := r.flowing(t, o)
+				g.run(t, s, time.Hour)
+				if saves > 7 { // once at first, four times an hour, and for the records
+					t.Errorf("the place was saved %d times", saves)
+				}
+				if test.runs {
+					r.fails = func(string) error { return errors.New("AccessDeniedException") }
+					g.run(t, s, test.away)
+					r.fails, g.errors = nil, nil
+				} else {
+					time.Sleep(test.away)
+					s = r.flowing(t, o)
+				}
+				r.shards = test.after
+				for range 2 { // it is told of once
+					g.run(t, s, 30*time.Hour)
+					s = r.flowing(t, o)
+				}
+				var gaps []string
+				for _, err := range g.errors {
+					var gap *GapError
+					if errors.As(err, &gap) {
+						gaps = append(gaps, gap.Shard)
+					}
+				}
+				if !slices.Equal(gaps, test.want) {
+					t.Errorf("gaps of %q are told of, want %q; errors %v; the place is %s", gaps, test.want, g.errors, g.place)
+				}
+			})
+		})
+	}
+}
+
 // rivers is a table's former stream and its latest. The names of their shards begin so.
 type rivers struct{ former, latest *river }
 
@@ -715,11 +799,7 @@ func TestStreamAnew(t *testing.T) {
 					s = latest.flowing(t, o)
 					former.calls = latest.calls
 					s.client, s.opts.ARN, s.arn = rivers{former, latest}, "", func(context.Context) (string, error) { return "arn:table/t/stream/" + name, nil }
-					ctx, cancel := context.WithTimeout(t.Context(), 25*time.Hour)
-					defer cancel()
-					if err := s.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
-						t.Error(err)
-					}
+					g.run(t, s, 25*time.Hour)
 				}
 				run("former")
 				former.disabled = true
@@ -758,6 +838,119 @@ func TestStreamAnewAfterItsEnd(t *testing.T) {
 			t.Errorf("buried are %q", g.keys())
 		}
 	})
+}
+
+// A former stream that is refused does not hold up the latest until its records are trimmed, whatever processes come and go, and
+// one that was read to its end not at all.
+func TestStreamHeldUp(t *testing.T) {
+	for name, test := range map[string]struct {
+		ended bool // before the latest comes
+		op    string
+		lasts time.Duration // each process that reads the latest
+		runs  int
+		gaps  int
+	}{
+		"ended":                   {true, "", 60 * time.Hour, 1, 0},
+		"processes come and go":   {false, "", 6 * time.Hour, 9, 1},
+		"its shards are refused":  {false, "GetShardIterator", 6 * time.Hour, 9, 1},
+		"its records are refused": {false, "GetRecords", 6 * time.Hour, 9, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				former := &river{disabled: test.ended, shards: []*reach{{id: "former-a", keys: numberedKeys("former", 3), closed: test.ended}}}
+				latest := &river{shards: []*reach{{id: "latest-a"}}}
+				var g graves
+				run := func(label string, d time.Duration) {
+					o := g.options()
+					o.Every = 10 * time.Minute
+					s := latest.flowing(t, o)
+					former.calls = latest.calls
+					s.client, s.opts.ARN, s.arn = rivers{former, latest}, "", func(context.Context) (string, error) { return "arn:table/t/stream/" + label, nil }
+					ctx, cancel := context.WithTimeout(t.Context(), d)
+					defer cancel()
+					if err := s.Run(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+						t.Error(err)
+					}
+				}
+				run("former", time.Hour)
+				former.disabled, former.shards[0].closed = true, true
+				former.fails = func(op string) error {
+					if test.op == "" || op == test.op {
+						return errors.New("AccessDeniedException")
+					}
+					return nil
+				}
+				enabled := time.Now().Format("2006-01-02T15:04:05.000")
+				done := make(chan struct{})
+				go func() { // one dies each hour, and its record is kept for a day
+					defer close(done)
+					for n := range 60 {
+						latest.mu.Lock()
+						latest.shards[0].keys = numberedKeys("latest", n+1)
+						latest.shards[0].trimmed = max(0, n-24)
+						latest.mu.Unlock()
+						time.Sleep(time.Hour)
+					}
+				}()
+				time.Sleep(10*time.Hour + 5*time.Minute)
+				for range test.runs {
+					run(enabled, test.lasts)
+				}
+				<-done
+				gaps := 0
+				for _, err := range g.errors {
+					var gap *GapError
+					if errors.As(err, &gap) {
+						gaps++
+					}
+				}
+				if want := append(numberedKeys("former", 3), numberedKeys("latest", 60)...); !slices.Equal(g.keys(), want) || gaps != test.gaps {
+					t.Errorf("buried are %q, %d gaps, want %d; the place is %s", g.keys(), gaps, test.gaps, g.place)
+				}
+			})
+		})
+	}
+}
+
+// What the latest stream has lost is told of, also where nothing of the former was.
+func TestStreamAnewLate(t *testing.T) {
+	for away, want := range map[time.Duration]uint64{20 * time.Hour: 0, 100 * time.Hour: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			r := &river{shards: []*reach{{id: "latest-a"}}}
+			g := graves{place: []byte(`{"stream":"arn:table/t/stream/former","shards":{},"ended":true}`)}
+			enabled := time.Now().Format("2006-01-02T15:04:05.000")
+			time.Sleep(away)
+			s := r.flowing(t, g.options())
+			s.opts.ARN, s.arn = "", func(context.Context) (string, error) { return "arn:table/t/stream/" + enabled, nil }
+			g.run(t, s, time.Hour)
+			if s.Stats().Gaps != want {
+				t.Errorf("%v after it was enabled: %d gaps, want %d; errors %v", away, s.Stats().Gaps, want, g.errors)
+			}
+		})
+	}
+}
+
+// One save that fails does not end Run, nor does it leave the end of a stream unsaved.
+func TestStreamSaveFails(t *testing.T) {
+	for failing := 1; failing <= 4; failing++ {
+		synctest.Test(t, func(t *testing.T) {
+			r := &river{disabled: true, shards: []*reach{{id: "a", keys: numberedKeys("a", 3), closed: true}}}
+			var g graves
+			o := g.options()
+			save, saves := o.Save, 0
+			o.Save = func(ctx context.Context, place []byte) error {
+				if saves++; saves == failing {
+					return errors.New("503 SlowDown")
+				}
+				return save(ctx, place)
+			}
+			s := r.flowing(t, o)
+			err := s.Run(t.Context())
+			if failed := s.Stats().Failed; err != nil || !strings.Contains(string(g.place), "ended") || failed != uint64(len(g.errors)) || (failed > 0) != (saves >= failing) {
+				t.Errorf("Run: %v after %d saves, of which the %d. fails; %d failed, errors %v; the place is %s", err, saves, failing, failed, g.errors, g.place)
+			}
+		})
+	}
 }
 
 // After any failure of the service the stream continues where it was. If a burial fails, its
