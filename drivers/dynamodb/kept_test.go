@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/big"
 	"net/netip"
 	"reflect"
@@ -312,6 +313,9 @@ func TestRefusesWhatIsNotKept(t *testing.T) {
 	acceptsIfKept(t, "an interface", nil, struct{ S shape }{square{2}})
 	acceptsIfKept(t, "keys of two texts", nil, struct{ M map[time.Time]string }{map[time.Time]string{time.Unix(17, 0).UTC(): "a", time.Unix(18, 0).UTC(): "b"}})
 	acceptsIfKept(t, "keys of one text", nil, struct{ M map[time.Time]string }{map[time.Time]string{time.Unix(17, 0).UTC(): "a", time.Unix(17, 0).In(time.FixedZone("GMT", 0)): "b"}})
+	acceptsIfKept(t, "keys that are numbers", nil, struct{ M map[float64]string }{map[float64]string{1: "a", 1.5: "b"}})
+	acceptsIfKept(t, "a key that is NaN", nil, struct{ M map[float64]string }{map[float64]string{1: "a", math.NaN(): "b"}})
+	acceptsIfKept(t, "the same in an any", nil, struct{ V any }{map[float32]string{float32(math.NaN()): "b"}})
 	acceptsIfKept(t, "a map of what hides nothing", nil, struct{ M map[string]noted }{map[string]noted{"a": {Name: "a"}}})
 	acceptsIfKept(t, "a map of what hides something", nil, struct{ M map[string]noted }{map[string]noted{"a": {"a", "b"}}})
 	acceptsIfKept(t, "keys that are errors", nil, struct{ Failed map[code]int }{map[code]int{404: 1}})

@@ -27,7 +27,7 @@ type Encoding struct {
 	Native func(reflect.Type) bool                                    // what it stores by itself, unless that has one of Pairs; nil: none
 	Lost   []reflect.Kind                                             // what it leaves out
 	Named  bool                                                       // it looks for a pointer's methods only of types that have a name
-	Blind  bool                                                       // it ends with no error at what holds itself, keys of one text, and forms that it does not read
+	Blind  bool                                                       // it ends with no error at what holds itself, keys of one text or not equal to themselves, and forms that it does not read
 	Encode func(v any) (any, error)
 	Decode func(encoded, into any) error
 	Says   func(encoded any, in Said, order bool) error // adds all of it, with the order of lists or without
@@ -202,7 +202,7 @@ type doubt struct {
 	compared bool   // nor that they say the same
 	loops    bool   // one may hold itself
 	holds    bool   // parts of any type, in an interface
-	keys     bool   // keys of a map may have one text
+	keys     bool   // keys of a map may have one text, or be not equal to themselves
 	lost     string // the rule that each breaks; empty: none
 
 	bypassed bool // without its address, a part is not encoded by its pointer's method
@@ -288,6 +288,9 @@ func (e *Encoding) walk(t reflect.Type, at place) *doubt {
 			if e.oddKey(t.Key()) {
 				d.keys = true
 				of = append(of, t.Key().String())
+			}
+			if k := t.Key().Kind(); k >= reflect.Float32 && k <= reflect.Complex128 { // NaN
+				d.keys = true
 			}
 			within(t.Elem(), place{})
 		case reflect.Struct:
@@ -554,6 +557,13 @@ func (s search) inKeys(m reflect.Value) string {
 		for keys := m.MapRange(); keys.Next(); {
 			if !utf8.ValidString(keys.Key().String()) {
 				return notText
+			}
+		}
+	}
+	if s.Blind && t.Kind() != reflect.String {
+		for keys := m.MapRange(); keys.Next(); {
+			if !m.MapIndex(keys.Key()).IsValid() {
+				return "must have no key in a map that is not equal to itself, such as NaN: its value is not found"
 			}
 		}
 	}

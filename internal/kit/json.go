@@ -32,7 +32,7 @@ func (c JSON) Encode(v any) ([]byte, error) {
 		b, err = json.Marshal(given)
 	}
 	if err == nil {
-		err = refused(given, b)
+		err = c.refused(given, b)
 	}
 	return b, err
 }
@@ -44,11 +44,11 @@ func (JSON) Decode(b []byte, into any) error { return json.Unmarshal(b, into) }
 const levels = 10_000
 
 // refused returns an *InvalidError if encoding/json does not decode what it has encoded given to, or has replaced a part of its text.
-func refused(given any, encoded []byte) error {
+func (c JSON) refused(given any, encoded []byte) error {
 	rule := ""
 	if bytes.Count(encoded, []byte("{"))+bytes.Count(encoded, []byte("[")) > levels && !json.Valid(encoded) {
 		rule = "must have at most 10,000 levels, as encoding/json decodes no more"
-	} else if !utf8.Valid(encoded) && !isRaw(given) {
+	} else if !utf8.Valid(encoded) && (c.loose || !isRaw(given)) {
 		rule = notText
 	} else if escaped(encoded) > 0 {
 		rule = search{ofJSON, true}.in(reflect.ValueOf(given), deepest, 0)
@@ -59,7 +59,7 @@ func refused(given any, encoded []byte) error {
 	return &driver.InvalidError{Field: "value", Value: fmt.Sprintf("a %T", given), Rule: rule}
 }
 
-// isRaw reports whether v is read back as it was encoded, byte for byte.
+// isRaw reports whether v is read back as it was encoded, byte for byte, into its own type.
 func isRaw(v any) bool {
 	switch v.(type) {
 	case json.RawMessage, *json.RawMessage:

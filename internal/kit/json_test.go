@@ -549,6 +549,27 @@ func TestJSONRefuses(t *testing.T) {
 	}
 }
 
+// Raw JSON that is not UTF-8 is read back as it is into its own type, and not into an any.
+func TestRawJSON(t *testing.T) {
+	loose, err := JSONOf[any]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := JSONOf[json.RawMessage]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := json.RawMessage("\"\xe9\"")
+	for _, v := range []any{raw, &raw, []any{raw}} {
+		if b, err := loose.Encode(v); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("a %T in an any is stored as %q, %v", v, b, err)
+		}
+	}
+	if b, err := own.Encode(raw); err != nil || string(b) != string(raw) {
+		t.Errorf("%q is stored as %q, %v", raw, b, err)
+	}
+}
+
 // prices1 and prices2 have a map in which nothing has an address.
 type prices1 struct{ Sums map[string]big.Int }
 
