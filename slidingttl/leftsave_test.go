@@ -541,3 +541,38 @@ func TestLeftSaveReadsALaterOne(t *testing.T) {
 		})
 	}
 }
+
+// A value that tells when it was created reaches its cap before its expiry is written: the store is told when it died.
+func TestToldCapPassesBeforeTheExpiry(t *testing.T) {
+	for _, left := range []bool{true, false} {
+		t.Run(fmt.Sprint("the caller has left: ", left), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				d.trip = time.Millisecond
+				s := open(t, d, session, nil)
+				told := time.Now().Add(time.Second - session.MaxLifetime)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var slow atomic.Bool
+				d.before = func(call context.Context, op, _ string) error {
+					if op == "get" && slow.Load() {
+						return sleep(call, 2*time.Second)
+					}
+					return nil
+				}
+				w := wrapLeaves(t, s, leaves{under, func() {
+					if slow.Store(true); left {
+						cancel()
+					}
+				}}, &slidingttl.WrapOptions[int]{CreatedAt: func(int) time.Time { return told }})
+				wantErr(t, w.Upsert(ctx, "k", 1), map[bool]error{true: context.Canceled, false: slidingttl.ErrNotFound}[left])
+				time.Sleep(10 * time.Second)
+				want := driver.Life{CreatedAt: instant(told), ExpiresAt: instant(told.Add(session.MaxLifetime))}
+				if e := stored(t, under, "k"); e.Life != want {
+					t.Errorf("the life is %+v, want %+v", e.Life, want)
+				}
+				wantErr(t, s.Keep(t.Context(), "k"), slidingttl.ErrNotFound)
+			})
+		})
+	}
+}

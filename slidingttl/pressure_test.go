@@ -535,3 +535,46 @@ func TestDeadRecordsRest(t *testing.T) {
 		}
 	})
 }
+
+// A store that makes four fifths of the touches in time saves about four fifths of the records: none takes the turn of
+// another that will be dead before it has landed.
+func TestSlowStoreSavesWhatItCan(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const records, rate = 3600, 10 // which die over 290 s: 12 a second
+		d, under := newRemote[int](time.Millisecond)
+		server := make(chan bool, 1) // makes one touch at a time
+		d.before = func(ctx context.Context, op, key string) error {
+			if op != "touch" {
+				return nil
+			}
+			select {
+			case server <- true:
+				defer func() { <-server }()
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			err := sleep(ctx, time.Second/rate)
+			if e := stored(t, under, key); err == nil && !e.Alive(instant(time.Now())) {
+				err = driver.ErrNotFound // by the store's own time
+			}
+			return err
+		}
+		s := open(t, d, session, &slidingttl.Options[int]{Touches: slidingttl.Background, Workers: 8})
+		r := rand.New(rand.NewPCG(1, 2))
+		for i := range records {
+			key := fmt.Sprint(i)
+			plant(under, key, 10*time.Second+time.Duration(r.Int64N(int64(290*time.Second))))
+			read(t, s, key)
+		}
+		time.Sleep(5 * time.Minute)
+		saved := 0
+		for i := range records {
+			if e, err := under.Get(t.Context(), fmt.Sprint(i)); err == nil && e.Alive(instant(time.Now())) {
+				saved++
+			}
+		}
+		if saved < rate*300*9/10 {
+			t.Errorf("%d of %d records are alive, after %d touches could be made", saved, records, rate*300)
+		}
+	})
+}

@@ -232,8 +232,16 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 				if !deleted {
 					deleted, _ = w.s.touches.DeletedSince(key, since)
 				}
-				if !told && (deleted || was.CreatedAt != 0 && r.isPast(was.CreatedAt, w.s.clock)) {
+				past := was.CreatedAt != 0 && r.isPast(was.CreatedAt, w.s.clock)
+				switch {
+				case !told && (deleted || past):
 					return driver.Life{}, nil
+				case told && past && r.meta.CreatedAt == 0: // dead, which nobody else could tell, nor the store ever remove it
+					if err := w.end(ctx, key, r, was.CreatedAt); err != nil {
+						read = false
+						return driver.Life{}, err
+					}
+					return driver.Life{}, ErrNotFound
 				}
 				return was, nil
 			}, true)
@@ -245,6 +253,16 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 		}
 		return wrap(ctx, opTouch, err)
 	})
+}
+
+// end gives the record that was read as r, whose value tells that it is past its cap, the life that has ended there.
+func (w *Wrapped[K, V, T]) end(ctx context.Context, key string, r *readResult[T], created driver.Instant) error {
+	life := driver.Life{CreatedAt: created, ExpiresAt: r.rules.Cap(created)}
+	_, err := w.s.writeLife(ctx, key, r.meta, life, driver.Floor(w.s.clock.Now()))
+	if errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) {
+		return nil // it is another record by now
+	}
+	return err
 }
 
 // goOn calls touch without ctx, which has ended, and does not wait for it. A touch that is not made counts as failed.

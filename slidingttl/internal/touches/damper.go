@@ -39,7 +39,7 @@ type lowering struct {
 const (
 	leastLowered = 1 << 16 // keys remembered
 	damperBlock  = 1 << 8  // slots, of 32 bytes
-	damperSet    = 8       // slots that a key may have
+	damperSet    = 16      // slots that a key may have
 )
 
 // newDamper returns one that remembers so many keys, a power of two, or leastLowered: it has twice as many slots.

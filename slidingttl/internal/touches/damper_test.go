@@ -104,22 +104,22 @@ func TestDamperRemembersBesideOthers(t *testing.T) {
 	}
 }
 
-// Of as many keys as it is for, nearly all are remembered.
+// Of as many keys as it is for, nearly all are remembered, however often the others come down.
 func TestDamperRemembersMostKeys(t *testing.T) {
 	for _, keys := range []int{0, 1 << 17} {
 		d := newDamper(maphash.MakeSeed(), keys)
-		many := max(leastLowered, keys)
-		for i := range many {
-			key := fmt.Sprint(i)
-			d.end(key, d.claim(key, 1, 1000, false), 1, 0)
-		}
-		forgotten := 0
-		for i := range many {
-			if d.claim(fmt.Sprint(i), 2, 1000, true) != 0 {
-				forgotten++
+		many, forgotten := max(leastLowered, keys), 0
+		for range 3 {
+			forgotten = 0
+			for i := range many {
+				key := fmt.Sprint(i)
+				if claim := d.claim(key, 1, 1000, false); claim != 0 {
+					d.end(key, claim, 1, 0)
+					forgotten++
+				}
 			}
 		}
-		if forgotten > many/30 {
+		if forgotten > many/50 {
 			t.Errorf("%d of %d keys are forgotten", forgotten, many)
 		}
 	}

@@ -12,17 +12,18 @@ type State struct {
 // pressure distinguishes late from failing. Late touches end a read's wait, but are not held back.
 type pressure struct {
 	State
-	lates      int       // consecutive late touches; negative: consecutive ones in time
-	fails      int       // failed touches during which none landed
-	landings   int       // touches landed so far
-	back       int       // landings when a touch that had failed was the first to land again
-	wakes      int       // how many of the next landings wake one that rests
-	since      time.Time // when Failing began
-	trouble    time.Time // last late or failed touch
-	tried      time.Time // when the last touch began by Touches.tryWait
-	another    bool      // the last such touch was not the one nearest to death
-	nears      int       // watched touches under way: those nearest to death that began as a try, or after one had failed
-	nearFailed time.Time // when one of these last failed; zero: one has landed since, or the store has recovered
+	lates      int           // consecutive late touches; negative: consecutive ones in time
+	fails      int           // failed touches during which none landed
+	landings   int           // touches landed so far
+	takes      time.Duration // how long those that land take, smoothed
+	back       int           // landings when a touch that had failed was the first to land again
+	wakes      int           // how many of the next landings wake one that rests
+	since      time.Time     // when Failing began
+	trouble    time.Time     // last late or failed touch
+	tried      time.Time     // when the last touch began by Touches.tryWait
+	another    bool          // the last such touch was not the one nearest to death
+	nears      int           // watched touches under way: those nearest to death that began as a try, or after one had failed
+	nearFailed time.Time     // when one of these last failed; zero: one has landed since, or the store has recovered
 }
 
 const (
@@ -40,8 +41,9 @@ func (p *pressure) wasLate() bool {
 	return p.Late
 }
 
-// landed notes a touch that landed, and reports whether the store has recovered.
-func (p *pressure) landed(late bool) (recovered bool) {
+// landed notes a touch that landed after it took so long, and reports whether the store has recovered.
+func (p *pressure) landed(late bool, took time.Duration) (recovered bool) {
+	p.takes += (took - p.takes) / 8
 	recovered = p.Failing && time.Since(p.since) >= shortestRest
 	p.fails, p.Failing = 0, false
 	p.landings++

@@ -145,12 +145,18 @@ func (t *Touches) endRests() {
 func (t *Touches) callBack() {
 	for range paceChunk {
 		n := t.passed.first()
-		if n == nil || n.dies() <= t.now() {
+		if n == nil || t.isTooLate(n, t.now()) {
 			return
 		}
 		t.unqueue(n)
 		t.enqueue(n, queued)
 	}
+}
+
+// isTooLate reports whether n's record will be dead before a touch that begins now has landed, as long as they take.
+// It has nothing to gain: in its turn another one can be in time, where otherwise each would come just too late.
+func (t *Touches) isTooLate(n *touch, now driver.Instant) bool {
+	return n.dies() <= now.Add(t.pressure.takes)
 }
 
 // restClock is the clock by which touches rest.
@@ -208,12 +214,12 @@ func (t *Touches) dispatch() {
 		if n == nil {
 			return
 		}
-		if now := t.now(); !hurry && rest <= 0 && n.state != passed && n.due() <= now {
+		if now := t.now(); !hurry && rest <= 0 && n.state != passed && (n.due() <= now || t.isTooLate(n, now)) {
 			if looked++; looked > paceChunk {
 				t.wakeIn(0)
 				return
 			}
-			if n.dies() > now {
+			if !t.isTooLate(n, now) {
 				n.by = n.promised(now)
 				t.reorder(n)
 				continue

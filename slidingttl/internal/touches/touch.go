@@ -24,6 +24,7 @@ type touch struct {
 	number    uint64                                     // in the order in which touches came
 	came      time.Time                                  // time of its last access
 	by        driver.Instant                             // when it is late even if its record lives
+	started   time.Time                                  // when it began to run
 	began     time.Time                                  // zero if Ended need not know
 	fails     int                                        // failures in a row
 	failed    time.Time                                  // when it failed last
@@ -186,7 +187,7 @@ func (t *Touches) of(key string) []*touch {
 // start begins the pending touch n.
 func (t *Touches) start(n *touch) {
 	t.leave(n)
-	n.state, n.of.running = running, n
+	n.state, n.of.running, n.started = running, n, time.Now()
 	n.landings, n.probe = t.pressure.landings, t.pressure.Failing && t.inHurry()
 	if n.most = t.Timeout; n.try || t.pressure.Failing {
 		n.most = min(n.most, mostTry)
@@ -275,7 +276,7 @@ func (t *Touches) landed(n *touch, o Outcome) {
 			t.pressure.another = !t.pressure.another // nor that the next one of its kind would
 		}
 	} else if !t.Strict {
-		recovered := t.pressure.landed(n.late)
+		recovered := t.pressure.landed(n.late, time.Since(n.started))
 		if recovered {
 			t.pressure.wakes = wakesAfter
 		}
