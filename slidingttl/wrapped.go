@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
-	"github.com/slidingttl/slidingttl/slidingttl/internal/touches"
 )
 
 // call makes a call of w. The repository's errors pass unchanged.
@@ -222,14 +221,13 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 			gone()
 		}
 		wrote := w.s.touches.Wrote(ctx, key)
-		touch := func(ctx context.Context, fate func() (deleted, over bool)) (read bool, err error) {
+		touch := func(ctx context.Context, fate func() (deleted bool, err error)) (read bool, err error) {
 			_, err = w.s.touchKey(ctx, key, func(r *readResult[T]) (driver.Life, error) {
-				read = true
-				deleted, over := fate()
-				if over {
-					return driver.Life{}, ErrNotFound
+				deleted, err := fate()
+				if err != nil {
+					return driver.Life{}, err
 				}
-				if !deleted {
+				if read = true; !deleted {
 					deleted, _ = w.s.touches.DeletedSince(key, since)
 				}
 				past := was.CreatedAt != 0 && r.isPast(was.CreatedAt, w.s.clock)
@@ -247,7 +245,7 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 			}, true)
 			return read, err
 		}
-		read, err := touch(ctx, func() (deleted, over bool) { return false, false })
+		read, err := touch(ctx, func() (deleted bool, err error) { return false, nil })
 		if err != nil && !read && ctx.Err() != nil && w.s.local == nil && !driver.MayUndo(ctx) { // else that life is lost
 			w.goOn(ctx, key, was, wrote, touch)
 		}
@@ -266,24 +264,19 @@ func (w *Wrapped[K, V, T]) end(ctx context.Context, key string, r *readResult[T]
 }
 
 // goOn calls touch without ctx, which has ended, and does not wait for it. A touch that is not made counts as failed.
-func (w *Wrapped[K, V, T]) goOn(ctx context.Context, key string, was driver.Life, wrote uint64, touch func(ctx context.Context, fate func() (deleted, over bool)) (read bool, err error)) {
-	failed := func(err error) { w.s.touches.Fail(ctx, key, &Error{Op: opTouch, Err: err}) }
-	if !w.s.touches.GoOn(ctx, key, was, wrote, func(ctx context.Context, fate func() (deleted, over bool)) error {
-		read, err := false, touches.ErrExited
-		defer func() {
-			if err != nil && !read {
-				failed(err)
-			}
-		}()
-		if err = w.s.recovered(func() (err error) {
-			read, err = touch(ctx, fate)
+func (w *Wrapped[K, V, T]) goOn(ctx context.Context, key string, was driver.Life, wrote uint64, touch func(ctx context.Context, fate func() (deleted bool, err error)) (read bool, err error)) {
+	told := func(err error) error { return &Error{Op: opTouch, Err: err} }
+	if !w.s.touches.GoOn(ctx, key, was, wrote, func(ctx context.Context, fate func() (deleted bool, err error)) (touched bool, err error) {
+		err = w.s.recovered(func() (err error) {
+			touched, err = touch(ctx, fate)
 			return err
-		}); errors.Is(err, ErrNotFound) {
-			err = nil
+		})
+		if err == nil || errors.Is(err, ErrNotFound) {
+			return touched, nil
 		}
-		return err
+		return touched, told(err)
 	}) {
-		failed(ctx.Err())
+		w.s.touches.Fail(ctx, key, told(cmp.Or(w.s.touches.Closed(), ctx.Err())))
 	}
 }
 

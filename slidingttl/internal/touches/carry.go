@@ -34,9 +34,9 @@ const mostCarries = 64
 
 // GoOn lets a save that has written key's value, before the memo's clock was wrote, go on without its caller, for at most
 // Timeout: f is to read the record and put life back. read, called after that read, reports whether a record of key may have
-// been deleted since, and whether nothing is left to do. Close and Flush wait for f. GoOn reports false if as many go on
-// as may, or Close has given up.
-func (t *Touches) GoOn(ctx context.Context, key string, life driver.Life, wrote uint64, f func(ctx context.Context, read func() (deleted, over bool)) error) bool {
+// been deleted since, or why nothing is to be done any more. An error of f counts as a touch that failed, unless it has
+// touched. Close and Flush wait for f. GoOn reports false if as many go on as may, or Close has given up.
+func (t *Touches) GoOn(ctx context.Context, key string, life driver.Life, wrote uint64, f func(ctx context.Context, read func() (deleted bool, err error)) (touched bool, err error)) bool {
 	t.lock()
 	defer t.unlock()
 	if t.halted {
@@ -51,23 +51,34 @@ func (t *Touches) GoOn(ctx context.Context, key string, life driver.Life, wrote 
 	return true
 }
 
-func (t *Touches) carry(ctx context.Context, c *carry, f func(context.Context, func() (deleted, over bool)) error) {
-	err := ErrExited
+func (t *Touches) carry(ctx context.Context, c *carry, f func(context.Context, func() (deleted bool, err error)) (touched bool, err error)) {
+	touched, err := false, ErrExited
 	defer func() {
 		t.lock()
 		t.carries = slices.DeleteFunc(t.carries, func(o *carry) bool { return o == c })
+		if err != nil && !touched {
+			if t.gaveUp && !c.read {
+				err = ErrClosed
+			}
+			t.fail(ctx, c.key, err)
+		}
 		t.flushed(func(f *flush) bool { return slices.Contains(f.carries, c) }, err != nil, err)
 		t.unlock()
 	}()
-	ctx, cancel := t.UntilClosed(context.WithoutCancel(ctx))
+	goesOn, cancel := t.UntilClosed(context.WithoutCancel(ctx))
 	defer cancel()
-	ctx, end := context.WithTimeout(ctx, t.Timeout)
+	goesOn, end := context.WithTimeout(goesOn, t.Timeout)
 	defer end()
-	err = f(ctx, func() (deleted, over bool) {
+	touched, err = f(goesOn, func() (deleted bool, err error) {
 		t.lock()
 		defer t.unlock()
-		c.read = true
-		return c.deleted, c.over
+		if t.gaveUp { // Close has said so
+			return false, ErrClosed
+		}
+		if c.read = true; c.over {
+			err = driver.ErrNotFound
+		}
+		return c.deleted, err
 	})
 }
 

@@ -112,8 +112,12 @@ func (t *Touches) broke(a *Access) {
 
 // Fail counts an access to key that failed before it was known whether a touch was due.
 func (t *Touches) Fail(ctx context.Context, key string, err error) {
-	t.Tally.Add(tally.Due)
 	t.lock()
 	defer t.unlock()
-	t.count(ctx, &Access{Key: strings.Clone(key)}, Outcome{Err: err, result: Failed}, time.Time{})
+	t.fail(ctx, strings.Clone(key), err)
+}
+
+func (t *Touches) fail(ctx context.Context, key string, err error) {
+	t.Tally.Add(tally.Due)
+	t.count(ctx, &Access{Key: key}, Outcome{Err: err, result: Failed}, time.Time{})
 }
