@@ -226,3 +226,19 @@ func blocked(t *testing.T, admin rueidis.Client, n int) {
 	}
 	t.Fatalf("the server does not hold back %d writes", n)
 }
+
+// Writes whose context has ended, as of a Check that gives up, keep no place from the later ones.
+func TestEndedWritesKeepNoPlace(t *testing.T) {
+	f := newFixture(t, redis.Options{})
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2000 {
+		if err := f.d.Delete(ended, "k"); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		_ = f.d.Check(ended, 0)
+	}
+	ctx, late := context.WithTimeout(t.Context(), 5*time.Second)
+	defer late()
+	ok(t, "Delete", f.d.Delete(ctx, "k"))
+}

@@ -102,6 +102,11 @@ func within(ctx context.Context, wait time.Duration, f func() Answer) Answer {
 	if ctx.Err() != nil {
 		return Answer{Kind: Unsent, Err: ctx.Err()}
 	}
+	return begin(ctx, wait, f)
+}
+
+// begin is within, and begins f in any case.
+func begin(ctx context.Context, wait time.Duration, f func() Answer) Answer {
 	answer := make(chan Answer, 1)
 	go func() {
 		a := Answer{Err: errExited}
@@ -171,13 +176,17 @@ func (c rueidisClient) write(ctx context.Context, cmd Command) Answer {
 	case <-ctx.Done():
 		return Answer{Kind: Unsent, Err: ctx.Err()}
 	}
+	if ctx.Err() != nil { // both were so
+		<-under
+		return Answer{Kind: Unsent, Err: ctx.Err()}
+	}
 	until := ctx
 	if by, ok := ctx.Deadline(); !ok || time.Until(by) > silence {
 		var cancel context.CancelFunc
 		until, cancel = context.WithTimeoutCause(ctx, silence, errSilence)
 		defer cancel()
 	}
-	a := within(until, 0, func() Answer {
+	a := begin(until, 0, func() Answer { // which gives the place back
 		defer func() { <-under }()
 		return answerOf(c.Client.Do(undated{until}, built))
 	})
