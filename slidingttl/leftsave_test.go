@@ -576,3 +576,55 @@ func TestToldCapPassesBeforeTheExpiry(t *testing.T) {
 		})
 	}
 }
+
+// Close counts the expiry of a value past its cap that a save was to write, and that hangs.
+func TestCloseBesideALeftSavePastItsCap(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "touch" {
+				return hangs(ctx)
+			}
+			return ctx.Err()
+		}
+		s, err := slidingttl.New(d, session, nil)
+		must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w := wrapLeaves(t, s, leaves{under, cancel}, &slidingttl.WrapOptions[int]{CreatedAt: func(int) time.Time { return time.Now().Add(-session.MaxLifetime) }})
+		wantErr(t, w.Upsert(ctx, "k", 1), context.Canceled)
+		synctest.Wait()
+		closing, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		drain, ok := errors.AsType[*slidingttl.DrainError](s.Close(closing))
+		if !ok || drain.Abandoned != 1 {
+			t.Errorf("Close says %+v", drain)
+		}
+		synctest.Wait()
+	})
+}
+
+// What goes on for a save whose key a later one has written is no failure, and Flush does not report it.
+func TestLeftSaveThatIsOver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		type mark struct{}
+		var written atomic.Bool
+		d.before = func(ctx context.Context, op, _ string) error {
+			if op == "get" && ctx.Value(mark{}) != nil && written.Load() {
+				return hangs(ctx)
+			}
+			return nil
+		}
+		s := open(t, d, session, nil)
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), mark{}, true))
+		defer cancel()
+		w := wrapLeaves(t, s, leaves{under, func() { written.Store(true); cancel() }}, nil)
+		wantErr(t, w.Upsert(ctx, "k", 1), context.Canceled)
+		must(t, wrapLeaves(t, s, leaves{hoard: under}, nil).Upsert(t.Context(), "k", 2))
+		must(t, s.Flush(t.Context()))
+		if n := s.Stats().TouchFails; n != 0 {
+			t.Errorf("%d touches count as failed", n)
+		}
+	})
+}

@@ -250,7 +250,7 @@ func (s *Store[T]) mayTouch(r *readResult[T]) error {
 	case r.meta.CreatedAt != 0:
 	case s.opts.Foreign != Adopt && !r.saved:
 		return ErrForeign
-	case created != 0 && r.isPast(created, s.clock):
+	case created != 0 && !r.saved && r.isPast(created, s.clock):
 		return ErrNotFound
 	}
 	return nil

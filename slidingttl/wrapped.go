@@ -222,7 +222,7 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 		}
 		wrote := w.s.touches.Wrote(ctx, key)
 		touch := func(ctx context.Context, fate func() (deleted bool, err error)) (read bool, err error) {
-			_, err = w.s.touchKey(ctx, key, func(r *readResult[T]) (driver.Life, error) {
+			l, err := w.s.touchKey(ctx, key, func(r *readResult[T]) (driver.Life, error) {
 				deleted, err := fate()
 				if err != nil {
 					return driver.Life{}, err
@@ -230,19 +230,14 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 				if read = true; !deleted {
 					deleted, _ = w.s.touches.DeletedSince(key, since)
 				}
-				past := was.CreatedAt != 0 && r.isPast(was.CreatedAt, w.s.clock)
-				switch {
-				case !told && (deleted || past):
+				if !told && (deleted || was.CreatedAt != 0 && r.isPast(was.CreatedAt, w.s.clock)) {
 					return driver.Life{}, nil
-				case told && past && r.meta.CreatedAt == 0: // dead, which nobody else could tell, nor the store ever remove it
-					if err := w.end(ctx, key, r, was.CreatedAt); err != nil {
-						read = false
-						return driver.Life{}, err
-					}
-					return driver.Life{}, ErrNotFound
 				}
 				return was, nil
 			}, true)
+			if err == nil && !l.Alive(driver.Floor(w.s.clock.Now())) {
+				err = ErrNotFound // the value tells that it is past its cap, and so does the store now
+			}
 			return read, err
 		}
 		read, err := touch(ctx, func() (deleted bool, err error) { return false, nil })
@@ -251,16 +246,6 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 		}
 		return wrap(ctx, opTouch, err)
 	})
-}
-
-// end gives the record that was read as r, whose value tells that it is past its cap, the life that has ended there.
-func (w *Wrapped[K, V, T]) end(ctx context.Context, key string, r *readResult[T], created driver.Instant) error {
-	life := driver.Life{CreatedAt: created, ExpiresAt: r.rules.Cap(created)}
-	_, err := w.s.writeLife(ctx, key, r.meta, life, driver.Floor(w.s.clock.Now()))
-	if errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) {
-		return nil // it is another record by now
-	}
-	return err
 }
 
 // goOn calls touch without ctx, which has ended, and does not wait for it. A touch that is not made counts as failed.

@@ -120,7 +120,7 @@ func (t *Touches) pace() {
 				n.by = min(n.by, by)
 				t.reorder(n)
 			}
-			if n.due() > now && t.blameless(n) && (n.state != resting || n.wakes <= t.restClock()) {
+			if n.due() > now && n.state != passed && t.blameless(n) && (n.state != resting || n.wakes <= t.restClock()) {
 				left.add(t.leeway(n.due(), now))
 			}
 		}

@@ -56,7 +56,10 @@ func (t *Touches) carry(ctx context.Context, c *carry, f func(context.Context, f
 	defer func() {
 		t.lock()
 		t.carries = slices.DeleteFunc(t.carries, func(o *carry) bool { return o == c })
-		if err != nil && !touched {
+		switch {
+		case c.over:
+			err = nil // a later save has its own touch, or there is no record
+		case err != nil && !touched:
 			if t.gaveUp && !c.read {
 				err = ErrClosed
 			}
@@ -85,7 +88,7 @@ func (t *Touches) carry(ctx context.Context, c *carry, f func(context.Context, f
 // unread is how many saves go on that have no touch yet.
 func (t *Touches) unread() (n int) {
 	for _, c := range t.carries {
-		if !c.read {
+		if !c.read && !c.over {
 			n++
 		}
 	}

@@ -16,6 +16,7 @@ type limits struct {
 	moved   time.Time     // when another one from the queue began or ended last
 	most    int           // a touch from the queue begins while fewer than this run
 	full    time.Time     // since when touches wait only for a worker; zero: none do
+	crowded time.Time     // when they did last
 	wasFull time.Duration // how long they did before
 }
 

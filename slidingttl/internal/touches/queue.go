@@ -149,14 +149,22 @@ func (t *Touches) callBack() {
 			return
 		}
 		t.unqueue(n)
-		t.enqueue(n, queued)
+		if n.fails > 0 {
+			n.wakes = t.restClock()
+			t.enqueue(n, resting)
+		} else {
+			t.enqueue(n, queued)
+		}
 	}
 }
 
-// isTooLate reports whether n's record will be dead before a touch that begins now has landed, as long as they take.
-// It has nothing to gain: in its turn another one can be in time, where otherwise each would come just too late.
+// isTooLate reports whether n's record is dead, or will be before a touch that begins now has landed, while others wait
+// for a worker: in its turn another one can be in time, where otherwise each would come just too late.
 func (t *Touches) isTooLate(n *touch, now driver.Instant) bool {
-	return n.dies() <= now.Add(t.pressure.takes)
+	if takes := t.pressure.takes; time.Since(t.limits.crowded) <= takes {
+		now = now.Add(takes)
+	}
+	return n.dies() <= now
 }
 
 // restClock is the clock by which touches rest.
@@ -214,7 +222,7 @@ func (t *Touches) dispatch() {
 		if n == nil {
 			return
 		}
-		if now := t.now(); !hurry && rest <= 0 && n.state != passed && (n.due() <= now || t.isTooLate(n, now)) {
+		if now := t.now(); (!hurry || t.closing) && rest <= 0 && n.state != passed && (!hurry && n.due() <= now || t.isTooLate(n, now)) {
 			if looked++; looked > paceChunk {
 				t.wakeIn(0)
 				return
@@ -238,7 +246,9 @@ func (t *Touches) dispatch() {
 			wait = rest
 		case full || stuck:
 			wait = t.tryWait(stuck)
-			t.limits.note(wait > 0)
+			if t.limits.note(wait > 0); wait > 0 {
+				t.limits.crowded = time.Now()
+			}
 		}
 		if wait <= 0 && !t.pressure.Failing && !t.isAwaited(n) {
 			wait = t.budgetWait(n)

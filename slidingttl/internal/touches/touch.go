@@ -55,7 +55,7 @@ const (
 	queued               // until its turn, in the heap ready
 	resting              // after a failure, in the heap resting
 	rested               // until its turn among those that failed, in the heap rested
-	passed               // its record has died, and all others go first, in the heap passed
+	passed               // its record has died, or will before it lands, and all others go first, in the heap passed
 	running              // one touch of a key at a time
 	ended
 )
@@ -276,7 +276,7 @@ func (t *Touches) landed(n *touch, o Outcome) {
 			t.pressure.another = !t.pressure.another // nor that the next one of its kind would
 		}
 	} else if !t.Strict {
-		recovered := t.pressure.landed(n.late, time.Since(n.started))
+		recovered := t.pressure.landed(n.late, min(time.Since(n.started), t.Timeout))
 		if recovered {
 			t.pressure.wakes = wakesAfter
 		}
