@@ -604,27 +604,52 @@ func TestCloseBesideALeftSavePastItsCap(t *testing.T) {
 	})
 }
 
-// What goes on for a save whose key a later one has written is no failure, and Flush does not report it.
+// What goes on for a save whose key a later one has written is no failure, and neither Flush nor Close reports it. What a
+// transaction has written may be rolled back, and ends nothing.
 func TestLeftSaveThatIsOver(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		d, under := newRemote[int](time.Millisecond)
-		type mark struct{}
-		var written atomic.Bool
-		d.before = func(ctx context.Context, op, _ string) error {
-			if op == "get" && ctx.Value(mark{}) != nil && written.Load() {
-				return hangs(ctx)
-			}
-			return nil
-		}
-		s := open(t, d, session, nil)
-		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), mark{}, true))
-		defer cancel()
-		w := wrapLeaves(t, s, leaves{under, func() { written.Store(true); cancel() }}, nil)
-		wantErr(t, w.Upsert(ctx, "k", 1), context.Canceled)
-		must(t, wrapLeaves(t, s, leaves{hoard: under}, nil).Upsert(t.Context(), "k", 2))
-		must(t, s.Flush(t.Context()))
-		if n := s.Stats().TouchFails; n != 0 {
-			t.Errorf("%d touches count as failed", n)
-		}
-	})
+	for _, later := range []string{"flush", "close", "rolled back"} {
+		t.Run(later, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d, under := newRemote[int](time.Millisecond)
+				type mark struct{}
+				var written atomic.Bool
+				d.before = func(ctx context.Context, op, _ string) error {
+					if op == "get" && ctx.Value(mark{}) != nil && written.Load() {
+						return sleep(ctx, time.Second)
+					}
+					return nil
+				}
+				s, err := slidingttl.New(d, session, nil)
+				must(t, err)
+				ctx, cancel := context.WithCancel(context.WithValue(t.Context(), mark{}, true))
+				defer cancel()
+				w := wrapLeaves(t, s, leaves{under, func() { written.Store(true); cancel() }}, nil)
+				wantErr(t, w.Upsert(ctx, "k", 1), context.Canceled)
+				by := t.Context()
+				if later == "rolled back" {
+					by = driver.WithUndo(by)
+				}
+				must(t, wrapLeaves(t, s, leaves{hoard: under}, nil).Upsert(by, "k", 2))
+				switch later {
+				case "flush":
+					must(t, s.Flush(t.Context()))
+				case "close":
+					closing, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
+					defer stop()
+					must(t, s.Close(closing))
+				case "rolled back":
+					under.Plant("k", 1, driver.Life{})
+					time.Sleep(2 * time.Second)
+					if e := stored(t, under, "k"); e.CreatedAt == 0 {
+						t.Error("the record that stands has no life")
+					}
+				}
+				if n := s.Stats().TouchFails; n != 0 {
+					t.Errorf("%d touches count as failed", n)
+				}
+				must(t, s.Close(t.Context()))
+				synctest.Wait()
+			})
+		})
+	}
 }

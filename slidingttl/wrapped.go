@@ -250,7 +250,7 @@ func (w *Wrapped[K, V, T]) save(ctx context.Context, op string, id K, v V, write
 
 // goOn calls touch without ctx, which has ended, and does not wait for it. A touch that is not made counts as failed.
 func (w *Wrapped[K, V, T]) goOn(ctx context.Context, key string, was driver.Life, wrote uint64, touch func(ctx context.Context, fate func() (deleted bool, err error)) (read bool, err error)) {
-	told := func(err error) error { return &Error{Op: opTouch, Err: err} }
+	failure := func(err error) error { return &Error{Op: opTouch, Err: err} }
 	if !w.s.touches.GoOn(ctx, key, was, wrote, func(ctx context.Context, fate func() (deleted bool, err error)) (touched bool, err error) {
 		err = w.s.recovered(func() (err error) {
 			touched, err = touch(ctx, fate)
@@ -259,9 +259,9 @@ func (w *Wrapped[K, V, T]) goOn(ctx context.Context, key string, was driver.Life
 		if err == nil || errors.Is(err, ErrNotFound) {
 			return touched, nil
 		}
-		return touched, told(err)
+		return touched, failure(err)
 	}) {
-		w.s.touches.Fail(ctx, key, told(cmp.Or(w.s.touches.Closed(), ctx.Err())))
+		w.s.touches.Fail(ctx, key, failure(cmp.Or(w.s.touches.Closed(), ctx.Err())))
 	}
 }
 
