@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"runtime/debug"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/tidwall/gjson"
 
+	"github.com/slidingttl/slidingttl/internal/hook"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -125,14 +125,12 @@ func (d pointReads[T]) Get(ctx context.Context, key string) (e driver.Entry[T], 
 }
 
 // recovered calls f, and returns a panic in a caller's function, such as UnmarshalJSON, as an error.
-func recovered(f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &driver.InvalidError{Field: "record", Value: "one on which a function panics", Rule: "must be one that the functions of Options and of its type take",
-				Err: unquoted{&driver.PanicError{Value: v, Stack: debug.Stack(), Count: 1}}}
-		}
-	}()
-	return f()
+func recovered(f func() error) error {
+	err := hook.Recover(f)
+	if _, panicked := err.(*driver.PanicError); panicked {
+		err = &driver.InvalidError{Field: "record", Value: "one on which a function panics", Rule: "must be one that the functions of Options and of its type take", Err: unquoted{err}}
+	}
+	return err
 }
 
 // identityOf returns the identity of an item that was read.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"github.com/slidingttl/slidingttl/internal/hook"
 	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -60,9 +61,13 @@ func (d *Driver[T]) insert(ctx context.Context, key string, v T, life driver.Lif
 		reading, stop := context.WithCancel(d.withKey(ctx, k))
 		go func() {
 			defer close(found)
-			if s, err := d.readForWrite(reading, k); err == nil { // a later call reports the error
-				found <- s
-			}
+			_ = hook.Recover(func() error { // a later call reports the error
+				s, err := d.readForWrite(reading, k)
+				if err == nil {
+					found <- s
+				}
+				return err
+			})
 		}()
 		defer func() {
 			// To stop it at once would mostly close a connection whose answer is about to arrive.

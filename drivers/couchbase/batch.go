@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"runtime/debug"
 	"sync"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/hook"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -21,8 +21,6 @@ const (
 	// Of such a part as many may fail at once as a call reads at once.
 	mostFailures = 2 * maxReaders
 )
-
-var errExited = errors.New("a caller's function ended the goroutine")
 
 // GetMulti implements driver.BatchGetter, with pipelined lookups. gocb's bulk calls have no
 // sub-document operations.
@@ -49,7 +47,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 			found[keys[distinct[i]]], inRow = e, 0
 		case errors.Is(err, driver.ErrNotFound):
 			inRow = 0
-		case errors.Is(err, driver.ErrInvalid), errors.Is(err, errExited), errors.As(err, new(*driver.PanicError)):
+		case errors.Is(err, driver.ErrInvalid), errors.Is(err, hook.ErrExited), errors.As(err, new(*driver.PanicError)):
 			invalid, inRow = append(invalid, &driver.KeyError{Index: distinct[i], Err: err}), 0
 		default:
 			failed = cmp.Or(failed, err)
@@ -85,14 +83,10 @@ func each[R any](ctx context.Context, shared chan struct{}, n int, f func(i int)
 			defer free()
 			defer late.Stop()
 			var r R
-			err := errExited
-			defer func() {
-				if v := recover(); v != nil {
-					err = &driver.PanicError{Value: v, Stack: debug.Stack(), Count: 1}
-				}
-				take(i, r, err)
-			}()
-			r, err = f(i)
+			hook.Try(func() (err error) {
+				r, err = f(i)
+				return err
+			}, func(err error) { take(i, r, err) })
 		})
 	}
 	return nil

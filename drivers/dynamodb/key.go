@@ -2,12 +2,12 @@ package dynamodb
 
 import (
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/slidingttl/slidingttl/internal/hook"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -70,15 +70,14 @@ func (d *core) primaryKey(key string) (primaryKey, error) {
 
 // keyAmong is primaryKey of one key of a call for many. A panic in a caller's function is that key's error.
 func (d *core) keyAmong(key string) (k primaryKey, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &driver.InvalidError{
-				Field: "key", Value: "one on which a function panics", Rule: "must be one that the functions of Options take",
-				Err: unquoted{&driver.PanicError{Value: v, Stack: debug.Stack(), Count: 1}},
-			}
-		}
-	}()
-	return d.primaryKey(key)
+	err = hook.Recover(func() (err error) {
+		k, err = d.primaryKey(key)
+		return err
+	})
+	if _, panicked := err.(*driver.PanicError); panicked {
+		err = &driver.InvalidError{Field: "key", Value: "one on which a function panics", Rule: "must be one that the functions of Options take", Err: unquoted{err}}
+	}
+	return k, err
 }
 
 // check checks that DynamoDB takes value. Its error does not quote value.

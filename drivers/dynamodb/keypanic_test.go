@@ -1,15 +1,47 @@
 package dynamodb
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
+
+// A panic of a client's middleware in one of several batches of a GetMulti is its error, and the others are read.
+func TestBatchThatPanics(t *testing.T) {
+	var asked atomic.Int64
+	tbl := open[session](t, &Options{})
+	keys := numberedKeys("k", 150)
+	for _, key := range []string{keys[0], keys[149]} {
+		tbl.mustInsert(t, key, session{User: "ann"}, lasting(time.Hour), base)
+	}
+	tbl.Driver.client = panicking{tbl.Driver.client, &asked}
+	found, err := tbl.GetMulti(t.Context(), keys)
+	if _, ok := errors.AsType[*driver.PanicError](err); !ok || len(found) != 1 {
+		t.Errorf("%d found, %v; want one and the panic", len(found), err)
+	}
+}
+
+// panicking panics in its first BatchGetItem.
+type panicking struct {
+	Client
+	asked *atomic.Int64
+}
+
+func (p panicking) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	if p.asked.Add(1) == 1 {
+		panic("a middleware's")
+	}
+	return p.Client.BatchGetItem(ctx, in, o...)
+}
 
 // A key on which a function of Options panics is one failed key of a GetMulti. In a call for that key alone
 // the panic is the caller's, and nothing hangs afterwards.

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/slidingttl/slidingttl/internal/hook"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -164,14 +165,19 @@ func (d *core) batches(ctx context.Context, keys []primaryKey, tables []string, 
 			for _, table := range tables {
 				request[table] = types.KeysAndAttributes{Keys: of, ConsistentRead: &consistent}
 			}
-			unread[n], errs[n] = d.batch(ctx, request, add)
-			return nil
+			unread[n] = request
+			left, err := d.batch(ctx, request, add)
+			unread[n] = left
+			return err
 		}
 		if len(errs) == 1 {
-			_ = read() // without another goroutine
-		} else {
-			group.Go(read)
+			errs[n] = read() // without another goroutine
+			continue
 		}
+		group.Go(func() error {
+			hook.Try(read, func(err error) { errs[n] = err })
+			return nil
+		})
 	}
 	_ = group.Wait()
 	for _, request := range unread {

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/internal/hook"
 )
 
 // A client sends its writes by connections of rueidis's pool for blocking commands, one for each
@@ -93,8 +92,6 @@ func (c rueidisClient) DoMulti(ctx context.Context, cs []Command) []Answer {
 	return all.Array
 }
 
-var errExited = errors.New("a caller's hook ended the goroutine")
-
 // within returns f's answer, or Failed once ctx has ended and wait has passed. rueidis does not notice a
 // cancellation while it opens a connection, nor always while it waits for an answer. Failed, too, is what a
 // panic in f, as of a caller's hook, becomes.
@@ -109,14 +106,14 @@ func within(ctx context.Context, wait time.Duration, f func() Answer) Answer {
 func begin(ctx context.Context, wait time.Duration, f func() Answer) Answer {
 	answer := make(chan Answer, 1)
 	go func() {
-		a := Answer{Err: errExited}
-		defer func() {
-			if v := recover(); v != nil {
-				a.Err = &driver.PanicError{Value: v, Stack: debug.Stack(), Count: 1}
-			}
+		var a Answer
+		hook.Try(func() error {
+			a = f()
+			return a.Err
+		}, func(err error) {
+			a.Err = err
 			answer <- a
-		}()
-		a = f()
+		})
 	}()
 	select {
 	case a := <-answer:

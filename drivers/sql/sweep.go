@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
+	"github.com/slidingttl/slidingttl/internal/hook"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -178,7 +179,9 @@ func (s *Sweeper) sweep(ctx context.Context) error {
 	// If one fails, the other finishes its batch, so that its rows are not buried in vain.
 	group, going := errgroup.WithContext(ctx)
 	for range 2 {
-		group.Go(func() error { return s.batches(ctx, going, s.rows) })
+		group.Go(func() error {
+			return hook.Recover(func() error { return s.batches(ctx, going, s.rows) })
+		})
 	}
 	if err := group.Wait(); err != nil && !errors.As(err, new(ofTable)) {
 		return err

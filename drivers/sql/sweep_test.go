@@ -151,6 +151,31 @@ func TestBuryFails(t *testing.T) {
 	})
 }
 
+// A Bury that panics on a goroutine of the sweeper's fails the sweep, and no row is lost.
+func TestBuryPanics(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		if dialect == SQLite {
+			return // it is called on the caller's
+		}
+		d := open[session](t, db, dialect, nil)
+		d.mustInsert(t, "dead", session{}, lasting(time.Minute))
+		panics := true
+		s := d.mustSweeper(t, SweepOptions{Now: at(base.Add(time.Hour)), Bury: func(context.Context, *stdsql.Tx, []driver.Dead) error {
+			if panics {
+				panic("no archive")
+			}
+			return nil
+		}})
+		if err := s.Sweep(t.Context()); !errors.As(err, new(*driver.PanicError)) || d.rows(t) != 1 {
+			t.Errorf("error %v, %d rows; want the panic, and the row", err, d.rows(t))
+		}
+		panics = false
+		if err := s.Sweep(t.Context()); err != nil || d.rows(t) != 0 {
+			t.Errorf("then: %v, %d rows", err, d.rows(t))
+		}
+	})
+}
+
 // TestBuryBesideReading: a burial does not wait for another one, and one that fails does not undo
 // the other.
 func TestBuryBesideReading(t *testing.T) {

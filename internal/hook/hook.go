@@ -2,6 +2,7 @@
 package hook
 
 import (
+	"errors"
 	"runtime/debug"
 	"sync"
 
@@ -45,4 +46,25 @@ func (h *Runner) Err() error {
 	err.Count = h.count
 	h.first, h.count = nil, 0
 	return err
+}
+
+// ErrExited says that a user's function ended the goroutine.
+var ErrExited = errors.New("a caller's function ended the goroutine")
+
+// Recover calls f, and returns a panic in it as a *driver.PanicError. runtime.Goexit passes.
+func Recover(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &driver.PanicError{Value: v, Stack: debug.Stack(), Count: 1}
+		}
+	}()
+	return f()
+}
+
+// Try calls f on a goroutine that is not the user's, and then end with its error: a *driver.PanicError if f
+// panicked, ErrExited if it ended the goroutine.
+func Try(f func() error, end func(error)) {
+	err := ErrExited
+	defer func() { end(err) }()
+	err = Recover(f)
 }

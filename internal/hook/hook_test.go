@@ -2,6 +2,7 @@ package hook_test
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -33,5 +34,31 @@ func TestRunner(t *testing.T) {
 	h.Call(func() { panic(nil) })
 	if err := h.Err(); !errors.As(err, &p) || p.Count != 1 || p.Error() != "hook panicked: "+p.Value.(error).Error() {
 		t.Errorf("after a panic(nil): %v", err)
+	}
+}
+
+func TestTry(t *testing.T) {
+	fails := errors.New("fails")
+	for name, test := range map[string]struct {
+		f    func() error
+		want error
+	}{
+		"returns": {func() error { return nil }, nil},
+		"fails":   {func() error { return fails }, fails},
+		"exits":   {func() error { runtime.Goexit(); return nil }, hook.ErrExited},
+		"panics":  {func() error { panic("here") }, nil},
+	} {
+		ended := make(chan error, 2)
+		var wg sync.WaitGroup
+		wg.Go(func() { hook.Try(test.f, func(err error) { ended <- err }) })
+		wg.Wait()
+		err := <-ended
+		var p *driver.PanicError
+		if panicked := errors.As(err, &p); panicked != (name == "panics") || !panicked && err != test.want || len(ended) != 0 {
+			t.Errorf("f %s: %v, and %d more ends", name, err, len(ended))
+		}
+		if p != nil && (p.Value != "here" || p.Count != 1 || !strings.Contains(string(p.Stack), "TestTry")) {
+			t.Errorf("the panic is told as %v", p)
+		}
 	}
 }

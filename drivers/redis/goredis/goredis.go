@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/internal/hook"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -281,21 +281,19 @@ func (c *client) Nodes(ctx context.Context) (map[string]redis.Client, error) {
 	return all, nil
 }
 
-var errExited = errors.New("a caller's hook ended the goroutine")
-
 // until returns f's answer, or Failed when ctx ends before: go-redis does not notice that a context
 // is cancelled while it waits for an answer. Failed, too, is what a panic in f, as of a caller's hook, becomes.
 func until(ctx context.Context, f func() redis.Answer) redis.Answer {
 	answer := make(chan redis.Answer, 1)
 	go func() {
-		a := redis.Answer{Err: errExited}
-		defer func() {
-			if v := recover(); v != nil {
-				a.Err = &driver.PanicError{Value: v, Stack: debug.Stack(), Count: 1}
-			}
+		var a redis.Answer
+		hook.Try(func() error {
+			a = f()
+			return a.Err
+		}, func(err error) {
+			a.Err = err
 			answer <- a
-		}()
-		a = f()
+		})
 	}()
 	select {
 	case a := <-answer:
