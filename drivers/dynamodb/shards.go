@@ -1,6 +1,7 @@
 package dynamodb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,9 @@ const (
 
 	// formerFor is how long a former stream that fails holds up the latest, which then has all of its records still.
 	formerFor = 23 * time.Hour
+
+	// formerTries in a row fail before it is left, so that one error of the network leaves none.
+	formerTries = 3
 )
 
 // discover lists the stream's shards, if it is due.
@@ -54,28 +58,35 @@ func (s *Stream) discover(ctx context.Context) error {
 		}
 	}
 	s.found, s.asked, s.listed = found, time.Now(), began
+	s.missed(began)
 	// Drop the positions of trimmed shards that were read to their end.
 	for id, at := range s.place.Shards {
 		if _, listed := found[id]; !listed && at.Done {
 			delete(s.place.Shards, id)
 		}
 	}
-	s.missed(began)
 	return nil
 }
 
-// missed tells of the shards that may have lost records since the stream was last read to its end. DynamoDB tells of
-// those of which a record was read, and of those that are no longer listed. One whose parent is read first has lost no
-// more than that.
+// missed tells of the shards to be read that may have lost records since they were last read to their end. DynamoDB
+// tells of those of which a record was read, and of those that are no longer listed. One that waits for its parent has
+// lost no more than that.
 func (s *Stream) missed(now time.Time) {
-	last := time.UnixMilli(s.place.Read)
-	if now.Sub(last) <= keptFor {
-		return
-	}
 	for _, id := range s.turn() {
-		if _, listed := s.found[id]; listed && s.place.Shards[id].After == "" {
-			s.gap(&reading{shard: id}, fmt.Errorf("the stream was last read to its end at %s", last.UTC().Format(time.RFC3339)))
+		at := s.place.Shards[id]
+		shard, listed := s.found[id]
+		if at.Read == 0 { // it is new, and begins where its parent ends
+			at.Read = s.place.Read
+			if p := shard.ParentShardId; p != nil {
+				at.Read = cmp.Or(s.place.Shards[*p].Read, at.Read)
+			}
 		}
+		if last := time.UnixMilli(at.Read); listed && at.After == "" && now.Sub(last) > keptFor {
+			s.tell(&GapError{Shard: id, Err: fmt.Errorf("it was last read to its end at %s", last.UTC().Format(time.RFC3339))})
+			at.Read = now.UnixMilli()
+		}
+		at.Read = min(at.Read, now.UnixMilli()) // another clock's may be later
+		s.place.Shards[id] = at
 	}
 	s.place.Read = now.UnixMilli()
 }
@@ -130,6 +141,7 @@ type reading struct {
 	began bool     // else the round had enough before
 	iteration
 	dead    []driver.Dead
+	gaps    []*GapError
 	records int
 	latest  uint64 // milliseconds
 }
@@ -150,6 +162,7 @@ func (s *Stream) read(ctx context.Context, r *reading, held *held) error {
 				return err
 			}
 		}
+		asked := time.Now()
 		out, err := s.client.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{ShardIterator: &r.iterator})
 		var expired *streams.ExpiredIteratorException
 		var trimmed *streams.TrimmedDataAccessException
@@ -158,10 +171,9 @@ func (s *Stream) read(ctx context.Context, r *reading, held *held) error {
 			r.iterator = ""
 			continue
 		case errors.As(err, &trimmed):
-			s.gap(r, err)
+			r.gap(err)
 			continue
 		case err != nil:
-			r.iterator = "" // an iterator may be valid only once
 			return fmt.Errorf("shard %s: %w", r.shard, err)
 		}
 		changes := make([]Change, len(out.Records))
@@ -170,7 +182,6 @@ func (s *Stream) read(ctx context.Context, r *reading, held *held) error {
 		}
 		lives, err := s.lives(ctx, changes)
 		if err != nil {
-			r.iterator = ""
 			return fmt.Errorf("shard %s: %w", r.shard, err)
 		}
 		for i := range out.Records {
@@ -189,6 +200,7 @@ func (s *Stream) read(ctx context.Context, r *reading, held *held) error {
 			continue
 		}
 		if r.empty = min(r.empty+1, emptyPages); r.empty == emptyPages && !s.complete(r.shard) {
+			r.at.Read = asked.UnixMilli()
 			return nil
 		}
 	}
@@ -218,15 +230,15 @@ func (s *Stream) take(r *reading, record *streams.Record, c Change, lives map[pr
 	}
 	if !c.At.IsZero() {
 		r.latest = max(r.latest, uint64(c.At.UnixMilli()))
+		r.at.Read = max(r.at.Read, c.At.UnixMilli())
 	}
 	return bytes
 }
 
-// gap continues with the oldest records of a shard whose next ones were trimmed.
-func (s *Stream) gap(r *reading, err error) {
-	s.counts.gaps.Add(1)
-	s.report(&GapError{Shard: r.shard, Err: err})
-	r.at.After, r.iterator = "", ""
+// gap continues with the oldest records of the shard, whose next ones were trimmed.
+func (r *reading) gap(err error) {
+	r.gaps = append(r.gaps, &GapError{Shard: r.shard, Err: err})
+	r.at.After, r.at.Read, r.iterator = "", time.Now().UnixMilli(), ""
 }
 
 // iterator gets an iterator at a shard's position. done: the shard no longer exists.
@@ -241,10 +253,10 @@ func (s *Stream) iterator(ctx context.Context, r *reading) (done bool, err error
 		var none *streams.ResourceNotFoundException
 		switch {
 		case errors.As(err, &trimmed) && r.at.After != "":
-			s.gap(r, err)
+			r.gap(err)
 			continue
 		case errors.As(err, &trimmed), errors.As(err, &none):
-			s.gap(r, err)
+			r.gap(err)
 			r.at.Done = true
 			return true, nil
 		case err != nil:

@@ -17,6 +17,7 @@ import (
 	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/slidingttl/slidingttl/internal/hook"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -137,7 +138,8 @@ type Stream struct {
 	place   *place
 	next    string                   // the stream to read after place's, which is a former one; empty: none
 	enabled time.Time                // when next was, or was found
-	saved   time.Time                // when place was; zero: not by this process
+	refused int                      // rounds in a row in which place's stream, a former one, failed
+	saved   time.Time                // when place was; zero: not by this process, or it failed
 	found   map[string]streams.Shard // by id
 	asked   time.Time                // when shards were last listed; zero: list them now
 	listed  time.Time                // when found was listed
@@ -242,6 +244,11 @@ func (s *Stream) report(err error) {
 	}
 }
 
+func (s *Stream) tell(gap *GapError) {
+	s.counts.gaps.Add(1)
+	s.report(gap)
+}
+
 // round reads new records of all due shards, buries the dead, and saves the position. It reports
 // whether there were new records.
 func (s *Stream) round(ctx context.Context) (news bool, err error) {
@@ -250,7 +257,7 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 	}
 	if err := s.discover(ctx); err != nil {
 		var none *streams.ResourceNotFoundException
-		if s.next != "" && ctx.Err() == nil && (errors.As(err, &none) || time.Since(s.enabled) > formerFor) {
+		if s.next != "" && ctx.Err() == nil && (errors.As(err, &none) || s.refuses()) {
 			s.leave(err)
 			return true, nil
 		}
@@ -263,9 +270,13 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 	var g errgroup.Group // a failing shard does not stop the others
 	g.SetLimit(s.opts.Readers)
 	for i, shard := range turn {
-		g.Go(func() error {
+		g.Go(func() (failed error) {
 			reads[i] = reading{shard: shard, at: s.place.Shards[shard], iteration: s.iterate[shard]}
-			return s.read(ctx, &reads[i], &held)
+			hook.Try(func() error { return s.read(ctx, &reads[i], &held) }, func(err error) { failed = err })
+			if failed != nil {
+				reads[i].iterator = "" // it may be valid only once
+			}
+			return failed
 		})
 	}
 	failed := g.Wait() // the other shards' records are valid
@@ -279,7 +290,7 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 		dead = append(dead, r.dead...)
 		records += r.records
 		latest = max(latest, r.latest)
-		if r.at != s.place.Shards[r.shard] {
+		if r.at.differs(s.place.Shards[r.shard]) {
 			news = true
 			if r.latest != 0 {
 				through = min(through, int64(r.latest))
@@ -300,15 +311,13 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 	for _, r := range reads {
 		next.Shards[r.shard] = r.at
 	}
-	if failed == nil {
-		next.Read = max(next.Read, through)
-	}
 	next.Ended = s.closed && len(turn) == 0
+	var unsaved error // it is saved later: what it tells of is buried
 	if news || next.Ended != s.place.Ended || s.saved.IsZero() || time.Since(s.saved) >= saveEvery {
-		if err := s.save(ctx, next); err != nil {
-			return false, errors.Join(failed, err)
-		}
 		s.saved = time.Now()
+		if unsaved = s.save(ctx, next); unsaved != nil {
+			s.saved = time.Time{}
+		}
 	}
 	s.place, s.first = next, ""
 	for _, r := range reads {
@@ -320,6 +329,9 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 			delete(s.iterate, r.shard)
 			s.asked = time.Time{} // its children exist now
 		}
+		for _, gap := range r.gaps {
+			s.tell(gap)
+		}
 	}
 	s.counts.records.Add(uint64(records))
 	s.counts.dead.Add(uint64(len(dead)))
@@ -327,11 +339,13 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 	if failed == nil && s.next == "" {
 		s.through.Store(through)
 	}
-	if failed != nil && !news && s.next != "" && time.Since(s.enabled) > formerFor {
+	if failed == nil || news {
+		s.refused = 0
+	} else if s.next != "" && s.refuses() {
 		s.leave(failed)
-		return true, nil
+		return true, unsaved
 	}
-	return news, failed
+	return news, errors.Join(failed, unsaved)
 }
 
 // place is a position in a stream.
@@ -340,8 +354,8 @@ type place struct {
 	Shards map[string]position `json:"shards"`
 	Ended  bool                `json:"ended,omitempty"` // it was disabled, and is read to its end
 
-	// Read is a time in milliseconds: the stream's records from before it are read or told of as a gap, or are
-	// from before the first round. Zero: an older release wrote the place.
+	// Read is a time in milliseconds: a shard that is not in Shards, nor after one that is, came after it, or
+	// what it had before is not missed. Zero: an older release wrote the place.
 	Read int64 `json:"read,omitempty"`
 }
 
@@ -349,7 +363,14 @@ type place struct {
 type position struct {
 	After string `json:"after,omitempty"` // the sequence number of the last record; empty: from the oldest
 	Done  bool   `json:"done,omitempty"`  // to its end
+
+	// Read is a time in milliseconds: the shard's records from before it are read or told of as a gap, or are not
+	// missed. Zero: an older release wrote it, and that of the place holds.
+	Read int64 `json:"read,omitempty"`
 }
+
+// differs reports whether p is another place in its shard than was.
+func (p position) differs(was position) bool { return p.After != was.After || p.Done != was.Done }
 
 func (p *place) clone() *place {
 	c := &place{Stream: p.Stream, Ended: p.Ended, Read: p.Read, Shards: make(map[string]position, len(p.Shards))}
@@ -384,9 +405,7 @@ func (s *Stream) open(ctx context.Context) error {
 		p.Shards = make(map[string]position)
 	}
 	now := time.Now()
-	if p.Read == 0 || p.Read > now.UnixMilli() {
-		p.Read = now.UnixMilli()
-	}
+	p.Read = cmp.Or(p.Read, now.UnixMilli())
 	table, _, of := strings.Cut(p.Stream, "/stream/")
 	_, label, _ := strings.Cut(arn, "/stream/")
 	former := of && s.opts.ARN == "" && strings.HasPrefix(arn, table+"/stream/")
@@ -409,13 +428,19 @@ func (s *Stream) open(ctx context.Context) error {
 // turnTo begins to read another stream. What it has from before a time is not missed.
 func (s *Stream) turnTo(arn string, read time.Time) {
 	s.place, s.next, s.saved = &place{Stream: arn, Shards: make(map[string]position), Read: read.UnixMilli()}, "", time.Time{}
-	s.found, s.asked, s.closed, s.first = nil, time.Time{}, false, ""
+	s.found, s.asked, s.closed, s.first, s.refused = nil, time.Time{}, false, "", 0
 	clear(s.iterate)
+}
+
+// refuses counts a round in which a former stream failed, and reports whether it has held up the latest for long enough.
+func (s *Stream) refuses() bool {
+	s.refused++
+	return s.refused >= formerTries && time.Since(s.enabled) > formerFor
 }
 
 // leave turns from a former stream, of which err tells, to the latest.
 func (s *Stream) leave(err error) {
-	s.gap(&reading{shard: s.place.Stream}, err)
+	s.tell(&GapError{Shard: s.place.Stream, Err: err})
 	s.turnTo(s.next, s.enabled)
 }
 

@@ -103,6 +103,19 @@ func (g *graves) keys() []string {
 	return slices.Sorted(maps.Keys(g.dead))
 }
 
+// gaps returns the shards of which a gap was told.
+func (g *graves) gaps() (shards []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, err := range g.errors {
+		var gap *GapError
+		if errors.As(err, &gap) {
+			shards = append(shards, gap.Shard)
+		}
+	}
+	return shards
+}
+
 // streamed makes a table with a stream, on a server whose streams report TTL deletions as
 // DynamoDB's do.
 func streamed(t testing.TB, s *dynamodbtest.Server, view types.StreamViewType, opts *Options) *Driver[session] {
@@ -331,6 +344,7 @@ type reach struct {
 	closed     bool      // it gets no more records
 	empty      int       // the number of empty pages before the next record
 	at         time.Time // of its records; zero: base
+	refused    bool      // its records are
 }
 
 func (r *river) call(op string) error {
@@ -418,6 +432,9 @@ func (r *river) GetRecords(_ context.Context, in *dynamodbstreams.GetRecordsInpu
 	s := r.of(id)
 	if s == nil {
 		return nil, &streams.ResourceNotFoundException{}
+	}
+	if s.refused {
+		return nil, &streams.LimitExceededException{}
 	}
 	if at < s.trimmed {
 		return nil, &streams.TrimmedDataAccessException{}
@@ -723,19 +740,68 @@ func TestStreamMissed(t *testing.T) {
 					g.run(t, s, 30*time.Hour)
 					s = r.flowing(t, o)
 				}
-				var gaps []string
-				for _, err := range g.errors {
-					var gap *GapError
-					if errors.As(err, &gap) {
-						gaps = append(gaps, gap.Shard)
-					}
-				}
-				if !slices.Equal(gaps, test.want) {
+				if gaps := g.gaps(); !slices.Equal(gaps, test.want) {
 					t.Errorf("gaps of %q are told of, want %q; errors %v; the place is %s", gaps, test.want, g.errors, g.place)
 				}
 			})
 		})
 	}
+}
+
+// A shard that is refused for days makes no gaps of the quiet ones beside it, and what comes after a shard that was read
+// late counts from that one's end.
+func TestStreamMissedByShard(t *testing.T) {
+	for name, test := range map[string]struct {
+		shards []*reach // the first is refused after an hour
+		away   time.Duration
+		want   []string
+	}{
+		"beside quiet ones":     {[]*reach{{id: "a"}, {id: "b"}, {id: "c"}}, 60 * time.Hour, []string{"a", "a"}},
+		"for less than a day":   {[]*reach{{id: "a"}, {id: "b"}}, 22 * time.Hour, nil},
+		"of which one was read": {[]*reach{{id: "a", keys: numberedKeys("a", 2)}, {id: "b"}}, 60 * time.Hour, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var g graves
+				o := g.options()
+				o.Every = 5 * time.Minute
+				r := &river{shards: test.shards}
+				g.run(t, r.flowing(t, o), time.Hour)
+				test.shards[0].refused = true
+				for left := test.away; left > 0; left -= 5 * time.Hour { // processes come and go
+					g.run(t, r.flowing(t, o), min(left, 5*time.Hour))
+				}
+				test.shards[0].refused = false
+				g.run(t, r.flowing(t, o), time.Hour)
+				if gaps := g.gaps(); !slices.Equal(gaps, test.want) {
+					t.Errorf("gaps of %q are told of, want %q; the place is %s", gaps, test.want, g.place)
+				}
+			})
+		})
+	}
+	t.Run("a child of one that was read late", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g graves
+			o := g.options()
+			o.Every = 5 * time.Minute
+			a, b := &reach{id: "a", keys: numberedKeys("a", 2), at: time.Now()}, &reach{id: "b", parent: "a"}
+			r := &river{shards: []*reach{a}}
+			g.run(t, r.flowing(t, o), time.Hour)
+			a.keys, a.closed, a.at = numberedKeys("a", 3), true, time.Now()
+			b.refused, r.shards = true, []*reach{a, b}
+			time.Sleep(20 * time.Hour)
+			g.run(t, r.flowing(t, o), 3*time.Hour)
+			if gaps := g.gaps(); gaps != nil {
+				t.Errorf("gaps of %q are told of, want none; errors %v", gaps, g.errors)
+			}
+			time.Sleep(2 * time.Hour)
+			b.refused = false
+			g.run(t, r.flowing(t, o), time.Hour)
+			if gaps := g.gaps(); !slices.Equal(gaps, []string{"b"}) {
+				t.Errorf("gaps of %q are told of, want b; the place is %s", gaps, g.place)
+			}
+		})
+	})
 }
 
 // rivers is a table's former stream and its latest. The names of their shards begin so.
@@ -897,17 +963,38 @@ func TestStreamHeldUp(t *testing.T) {
 					run(enabled, test.lasts)
 				}
 				<-done
-				gaps := 0
-				for _, err := range g.errors {
-					var gap *GapError
-					if errors.As(err, &gap) {
-						gaps++
-					}
-				}
-				if want := append(numberedKeys("former", 3), numberedKeys("latest", 60)...); !slices.Equal(g.keys(), want) || gaps != test.gaps {
-					t.Errorf("buried are %q, %d gaps, want %d; the place is %s", g.keys(), gaps, test.gaps, g.place)
+				if want := append(numberedKeys("former", 3), numberedKeys("latest", 60)...); !slices.Equal(g.keys(), want) || len(g.gaps()) != test.gaps {
+					t.Errorf("buried are %q, gaps of %q, want %d; the place is %s", g.keys(), g.gaps(), test.gaps, g.place)
 				}
 			})
+		})
+	}
+}
+
+// An error of the network, a day after the latest came, leaves no former stream that could be read.
+func TestStreamFormerFailsOnce(t *testing.T) {
+	for _, op := range []string{"DescribeStream", "GetRecords"} {
+		synctest.Test(t, func(t *testing.T) {
+			failing := 1
+			former := &river{disabled: true, shards: []*reach{{id: "former-a", keys: numberedKeys("former", 3), closed: true}}}
+			latest := &river{shards: []*reach{{id: "latest-a", keys: numberedKeys("latest", 3)}}}
+			g := graves{place: fmt.Appendf(nil, `{"stream":"arn:table/t/stream/former","shards":{},"read":%d}`, time.Now().UnixMilli())}
+			enabled := time.Now().Format("2006-01-02T15:04:05.000")
+			time.Sleep(23*time.Hour + 30*time.Minute)
+			s := latest.flowing(t, g.options())
+			former.calls = latest.calls
+			former.fails = func(name string) error {
+				if name == op && failing > 0 {
+					failing--
+					return errors.New("connection reset by peer")
+				}
+				return nil
+			}
+			s.client, s.opts.ARN, s.arn = rivers{former, latest}, "", func(context.Context) (string, error) { return "arn:table/t/stream/" + enabled, nil }
+			g.run(t, s, 5*time.Minute)
+			if want := append(numberedKeys("former", 3), numberedKeys("latest", 3)...); !slices.Equal(g.keys(), want) || g.gaps() != nil {
+				t.Errorf("buried are %q, want %q; gaps of %q", g.keys(), want, g.gaps())
+			}
 		})
 	}
 }
@@ -953,6 +1040,27 @@ func TestStreamSaveFails(t *testing.T) {
 	}
 }
 
+// A quiet stream whose place cannot be saved is read as before, and records are handed over once.
+func TestStreamUnsaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &river{shards: []*reach{{id: "a", keys: numberedKeys("a", 5)}}}
+		var g graves
+		o := g.options()
+		save := o.Save
+		o.Save = func(context.Context, []byte) error { return errors.New("503 SlowDown") }
+		s := r.flowing(t, o)
+		g.run(t, s, time.Hour)
+		if behind := time.Since(s.Through()); behind > 2*discoverEvery || r.calls["GetShardIterator"] > 1 || len(g.dead["a-00"]) != 1 {
+			t.Errorf("Through is %v behind, %d iterators; a record was handed over %d times", behind, r.calls["GetShardIterator"], len(g.dead["a-00"]))
+		}
+		s.opts.Save = save
+		g.run(t, s, time.Minute)
+		if !strings.Contains(string(g.place), `"after":"5"`) {
+			t.Errorf("the place is %s", g.place)
+		}
+	})
+}
+
 // After any failure of the service the stream continues where it was. If a burial fails, its
 // position stays.
 func TestStreamFails(t *testing.T) {
@@ -993,6 +1101,26 @@ func TestStreamFails(t *testing.T) {
 			if len(buried) != 1 { // records of failed reads and burials do not count as done
 				t.Errorf("%s was buried %d times", key, len(buried))
 			}
+		}
+	})
+}
+
+// A panic of a client's, on a goroutine of the stream's, fails its shard alone, for a round.
+func TestStreamBesidePanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &river{disabled: true, shards: []*reach{{id: "a", keys: numberedKeys("a", 3), closed: true}, {id: "b", keys: numberedKeys("b", 3), closed: true}}}
+		r.fails = func(op string) error {
+			if op == "GetRecords" && r.calls[op]%2 == 1 {
+				panic("a middleware's")
+			}
+			return nil
+		}
+		var g graves
+		if err := r.flowing(t, g.options()).Run(t.Context()); err != nil || len(g.dead) != 6 {
+			t.Errorf("%v: dead are %q", err, g.keys())
+		}
+		if !errors.As(errors.Join(g.errors...), new(*driver.PanicError)) {
+			t.Errorf("errors are %v, want a panic", g.errors)
 		}
 	})
 }
