@@ -2,6 +2,7 @@ package touches
 
 import (
 	"math"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,6 +41,28 @@ func TestBudgetPace(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What has been passed, because it comes too late, is not to hurry the others.
+func TestPassedNeedsNoBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(Config{Background: true, Workers: 1, Budget: 2})
+		f.slow.Store(true)
+		m := record(30 * time.Second)
+		f.stored.Store(&m)
+		f.touch(t, "runs", m)
+		synctest.Wait()
+		f.mu.Lock()
+		for i := range 50 {
+			n := f.add(&Access{Key: strconv.Itoa(i), Was: record(6 * time.Second), Rules: minute, At: f.now(), DueFrom: f.now()})
+			f.enqueue(n, passed)
+		}
+		f.mu.Unlock()
+		if f.pace(); f.pressure.OverBudget || f.budget.tokens.Limit() != 2 {
+			t.Errorf("%v a second, over budget %t", f.budget.tokens.Limit(), f.pressure.OverBudget)
+		}
+		time.Sleep(time.Minute)
+	})
 }
 
 // A touch that may take for ever does not wait for the budget, even if its record is dead.

@@ -1,6 +1,7 @@
 package touches
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -82,6 +83,51 @@ func TestPassedIsCalledBack(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(time.Second)
+	})
+}
+
+// One that has failed rests first when it is called back, like any that failed: its share of the workers is small.
+func TestFailedIsCalledBackToItsRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(Config{Background: true, Workers: 1})
+		f.slow.Store(true)
+		near, far := record(10*time.Second), record(50*time.Second)
+		f.stored.Store(&far)
+		f.touch(t, "runs", far)
+		synctest.Wait()
+		f.touch(t, "near", near)
+		f.mu.Lock()
+		n := f.ready.first()
+		f.unqueue(n)
+		n.fails = 1
+		f.enqueue(n, passed)
+		f.callBack()
+		f.mu.Unlock()
+		if n.state != resting || n.wakes > f.restClock() {
+			t.Errorf("it is in state %d and wakes in %v, want a rest that has ended", n.state, n.wakes-f.restClock())
+		}
+		if err := f.check(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// A touch that goes on for an hour in a driver that does not look at its context is no measure of those that end.
+func TestTakesIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(Config{Workers: 1})
+		f.Write = func(context.Context, string, driver.Meta, driver.Life, driver.Instant) (driver.Version, error) {
+			time.Sleep(time.Hour)
+			return 2, nil
+		}
+		f.touch(t, "hangs", record(30*time.Second))
+		time.Sleep(2 * time.Hour)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.pressure.landings != 1 || f.pressure.takes > f.Timeout {
+			t.Errorf("%d landed, and touches take %v, want at most %v", f.pressure.landings, f.pressure.takes, f.Timeout)
+		}
 	})
 }
 
