@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -444,6 +445,33 @@ func TestReadAndTouchThatPanics(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A touch that panics, as in a client's hook that misses a value of its context, fails, and is tried again.
+func TestTouchThatPanics(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d, under := newRemote[int](time.Millisecond)
+		var panics atomic.Bool
+		panics.Store(true)
+		d.before = func(_ context.Context, op, _ string) error {
+			if op == "touch" && panics.Load() {
+				panic("boom")
+			}
+			return nil
+		}
+		var told error
+		s := open(t, d, session, &slidingttl.Options[int]{OnTouchError: func(_ context.Context, _ string, err error) { told = err }})
+		plant(under, "k", 10*time.Minute)
+		read(t, s, "k")
+		if _, err := s.Touch(t.Context(), "k"); !errors.As(err, new(*slidingttl.PanicError)) {
+			t.Errorf("Touch: %v, want the panic", err)
+		}
+		panics.Store(false)
+		time.Sleep(15 * time.Minute)
+		if read(t, s, "k"); told == nil {
+			t.Error("nobody was told of the panic")
+		}
+	})
 }
 
 // A read waits no longer than TouchWait in all: for a read and touch in one that fails, and for the touch after it.

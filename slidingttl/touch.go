@@ -256,9 +256,14 @@ func (s *Store[T]) mayTouch(r *readResult[T]) error {
 	return nil
 }
 
-// writeLife is the driver's Touch.
-func (s *Store[T]) writeLife(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (driver.Version, error) {
-	return s.driver.Touch(s.planned(ctx), key, was, life, now)
+// writeLife is the driver's Touch. A panic in it, as of a client's hook, is an error: a touch runs on a goroutine of
+// the store's.
+func (s *Store[T]) writeLife(ctx context.Context, key string, was driver.Meta, life driver.Life, now driver.Instant) (version driver.Version, err error) {
+	err = s.recovered(func() (err error) {
+		version, err = s.driver.Touch(s.planned(ctx), key, was, life, now)
+		return err
+	})
+	return version, err
 }
 
 // readForTouch reads the live record under key, with the rules that it is then under.

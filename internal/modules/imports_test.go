@@ -40,7 +40,7 @@ var rules = []rule{
 	{pkg: "slidingttl/internal/explore", tests: []string{"slidingttl", "slidingttl/driver", "drivers/memory", "slidingttl/internal/touches", "slidingttl/internal/fakestore"}}, // it orders their locks
 	{
 		pkg:   "slidingttl/upkeep",
-		own:   []string{"slidingttl", "slidingttl/driver", "internal/field", "internal/retry", "internal/sheet", "internal/verdict"},
+		own:   []string{"slidingttl", "slidingttl/driver", "internal/field", "internal/hook", "internal/retry", "internal/sheet", "internal/verdict"},
 		tests: []string{"drivers/memory", "internal/survey", "internal/walktest"},
 	},
 	{pkg: "slidingttl/...", own: []string{"slidingttl", "slidingttl/driver"}, tests: []string{"drivers/memory", "internal/hostile", "slidingttl/internal/fakestore"}},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -70,6 +71,33 @@ func TestAdopt(t *testing.T) {
 	ok(t, err)
 	if again.Counts["adopted"] != 0 || again.Counts["already"] != 103 {
 		t.Errorf("adopted twice:\n%v", again)
+	}
+}
+
+// exiting is a store in which a function of the caller's, as Options.KeyOf of a driver, ends the goroutine or panics.
+type exiting struct {
+	*fixture
+	how func()
+}
+
+func (s exiting) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
+	if len(from) > 0 {
+		s.how()
+	}
+	return s.fixture.Scan(ctx, from, limit)
+}
+
+// A walk in which a caller's function panics, or ends its goroutine, ends with an error: its report would be of a part.
+func TestWalkThatExits(t *testing.T) {
+	for name, how := range map[string]func(){"panic": func() { panic("boom") }, "exit": runtime.Goexit} {
+		f := open(t)
+		for i := range 100 {
+			f.Add(fmt.Sprint("bare-", i), 0, 0)
+		}
+		r, err := upkeep.Adopt(t.Context(), exiting{f, how}, policy, applied())
+		if err == nil || errors.As(err, new(*driver.PanicError)) != (name == "panic") {
+			t.Errorf("%s: %v; the report is\n%v", name, err, r)
+		}
 	}
 }
 

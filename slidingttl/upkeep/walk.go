@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/hook"
 	"github.com/slidingttl/slidingttl/internal/retry"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -163,12 +164,18 @@ func (w *walk[R, S]) walk(ctx context.Context) error {
 	var workers sync.WaitGroup
 	for range min(w.opts.Segments, len(w.segments)) {
 		workers.Go(func() {
-			for i, ok := w.take(); ok; i, ok = w.take() {
-				if err := w.segment(ctx, i); err != nil {
-					cancel(err)
-					return
+			hook.Try(func() error {
+				for i, ok := w.take(); ok; i, ok = w.take() {
+					if err := w.segment(ctx, i); err != nil {
+						return err
+					}
 				}
-			}
+				return nil
+			}, func(err error) {
+				if err != nil {
+					cancel(err)
+				}
+			})
 		})
 	}
 	workers.Wait()
