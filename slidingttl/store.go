@@ -204,7 +204,9 @@ func (s *Store[T]) Check(ctx context.Context) error {
 			return &InvalidError{Field: "clock", Value: behind.String() + " behind", Rule: "must be at most Options.MaxSkew behind the clocks that created the records read in the last minute"}
 		}
 		if c, ok := driver.As[driver.Checker](s.driver); ok {
-			return c.Check(ctx, s.Policy().Longest())
+			p := s.Policy()
+			longest := p.Longest() // a lowering leaves MaxSkew more, for clocks that are ahead
+			return c.Check(ctx, longest+min(s.opts.MaxSkew, p.MaxLifetime-longest))
 		}
 		return nil
 	})

@@ -20,6 +20,19 @@ import (
 
 const day = 24 * time.Hour
 
+// Check counts what a lowering leaves for other processes' clocks too.
+func TestCheckCountsLowering(t *testing.T) {
+	f := open(t)
+	f.SetTime(time.Time{})
+	s := newStore(t, f, newDriver[profile](t, f, &couchbase.Options{Retain: time.Hour}), slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: day}, nil)
+	for maxTTL, sound := range map[time.Duration]bool{2*time.Hour + 2*time.Second: false, 2*time.Hour + time.Minute + 2*time.Second: true} {
+		ok(t, "SetBucketMaxTTL", f.SetBucketMaxTTL(f.Bucket(), maxTTL))
+		if err := s.Check(t.Context()); (err == nil) != sound {
+			t.Errorf("with a maxTTL of %v: %v", maxTTL, err)
+		}
+	}
+}
+
 // Check names a maxTTL that would cut records short, and both figures.
 func TestCheckFindsMaxTTL(t *testing.T) {
 	for _, c := range []struct {

@@ -35,11 +35,19 @@ func (d *Driver[T]) terms(l driver.Life) (terms, error) {
 	if l.CreatedAt == 0 { // back to another program's record: no retention
 		return terms{at, at}, nil
 	}
+	return d.retained(at), nil
+}
+
+// retained returns the terms of a record that expires at a time, if ever.
+func (d *Driver[T]) retained(at uint32) terms {
+	if at == 0 {
+		return terms{}
+	}
 	seconds := uint64(d.opts.Retain / resolution)
 	if d.opts.Retain%resolution > 0 {
 		seconds++
 	}
-	return terms{at, uint32(min(uint64(at)+seconds, math.MaxUint32))}, nil
+	return terms{at, uint32(min(uint64(at)+seconds, math.MaxUint32))}
 }
 
 // stamp returns the JSON of the stamp for n and t. n is not secret.

@@ -51,8 +51,12 @@ func (d *Driver[T]) beginTouch(ctx context.Context, key string, was driver.Meta,
 	if err != nil {
 		return pending{}, err
 	}
+	if life.CreatedAt == 0 && was.CreatedAt == 0 { // retired before its adoption, and not taken back
+		t = d.retained(t.expires)
+	}
 	ops := []gocbcore.SubDocOp{d.created.stamp(t, life.CreatedAt, now)}
 	switch {
+	case life.CreatedAt == 0 && was.CreatedAt == 0:
 	case life.CreatedAt == 0:
 		ops = append(ops, d.created.unset()...) // set before, so that the paths exist
 	case d.created.body && was.CreatedAt != life.CreatedAt:

@@ -992,6 +992,13 @@ var brokens = []broken{
 			}
 		})
 	}},
+	{"deletes what is retired and has no created_at", "retain/retired-foreign", func(d *twisted) {
+		d.after("touch", func(c *call) {
+			if c.Err == nil && c.Life.CreatedAt == 0 && c.Life.ExpiresAt <= c.Now {
+				d.as("delete", c)
+			}
+		})
+	}},
 	{"hides the dead after two reads", "store/history", func(d *twisted) {
 		reads := make(map[string]int)
 		d.locked(newLock(), "get", func(c *call) {

@@ -150,6 +150,28 @@ var retainCases = []testCase{{
 		t.notFound("History of a deleted record", err)
 	},
 }, {
+	name:        "retain/retired-foreign",
+	explanation: "A record without created_at that is retired must be retained like any other: Retire deletes nothing.",
+	needs:       []Feature{Retain, Mixed, Plant},
+	run: func(t *trial) {
+		t.retaining(time.Hour)
+		s, expires, stays := t.store(exact), t.key("expires"), t.key("stays")
+		l := t.life(time.Hour)
+		t.plant(expires, 1, driver.Life{ExpiresAt: l.ExpiresAt})
+		t.plant(stays, 1, driver.Life{})
+		t.advance(time.Minute)
+		for _, key := range []string{expires, stays} {
+			t.ok("Retire", s.Retire(t.ctx, key))
+			t.dead("after Retire", s, key)
+			past, err := s.History(t.ctx, key)
+			if t.ok("History after Retire", err); past.Value.Count != value(1).Count {
+				t.Errorf("History after Retire has count %d; want %d", past.Value.Count, value(1).Count)
+			}
+			t.upsert(s, key, 2)
+			t.reads("a new life after Retire", s, key, 2)
+		}
+	},
+}, {
 	name:        "retain/held",
 	explanation: "A driver with a retention must have its store hold dead records that long, whichever call wrote them, and return them as they were. Otherwise they cannot be archived or reported.",
 	needs:       []Feature{Retain},
