@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/couchbase/gocb/v2"
@@ -103,8 +104,7 @@ func (d *Driver[T]) bucketMax(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
+	body, err := bodyOf(ctx, res.Body)
 	if err != nil {
 		return 0, err
 	}
@@ -118,6 +118,15 @@ func (d *Driver[T]) bucketMax(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	return time.Duration(settings.MaxTTL) * time.Second, nil
+}
+
+// bodyOf reads an answer's body and closes it. The request's deadline ended with the answer's head.
+func bodyOf(ctx context.Context, body io.ReadCloser) ([]byte, error) {
+	end := sync.OnceFunc(func() { _ = body.Close() })
+	defer end()
+	defer time.AfterFunc(settingsTimeout, end).Stop()
+	defer context.AfterFunc(ctx, end)()
+	return io.ReadAll(io.LimitReader(body, 16<<20))
 }
 
 // probeSuffix is the length of what is random in the key of a probe.

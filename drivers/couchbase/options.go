@@ -65,11 +65,12 @@ type Options struct {
 	// RetryStrategy decides on retries after temporary failures, within Timeout. The driver marks
 	// lookups as idempotent, which gocb does not do. The strategy is not asked about a write that
 	// may have landed, nor about another client's lock that blocks a touch: neither is retried.
-	// Nil: gocb's best effort. A driver cannot read the cluster's strategy.
+	// Nil: gocb's best effort. A driver cannot read the cluster's strategy. gocb calls it on goroutines of its own:
+	// a panic there ends the process.
 	RetryStrategy gocb.RetryStrategy
 
-	// ParentSpan gives the span under which the operations of a call are traced.
-	// It may return nil. Nil: no parent.
+	// ParentSpan gives the span under which the operations of a call are traced. The context of a touch that waited
+	// has none of its reader's values. It may return nil. Nil: no parent.
 	ParentSpan func(context.Context) gocb.RequestSpan
 
 	// ProbeKey lets Check write: it writes a document with the longest life, reads it, and removes

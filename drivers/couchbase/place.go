@@ -64,10 +64,15 @@ func (p place) format(at driver.Instant) []byte {
 var layouts = []string{
 	time.RFC3339,
 	"2006-01-02T15:04:05Z0700",
+	"2006-01-02T15:04:05Z07",
 	"2006-01-02T15:04:05", // no offset: UTC
 	"2006-01-02 15:04:05Z07:00",
+	"2006-01-02 15:04:05Z0700",
+	"2006-01-02 15:04:05Z07",
 	"2006-01-02 15:04:05",
 	"2006-01-02T15:04Z07:00",
+	"2006-01-02T15:04Z0700",
+	"2006-01-02T15:04Z07",
 }
 
 // parse reads a created_at in the body from its JSON. Null means that there is none.

@@ -1,9 +1,12 @@
 package couchbase
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"reflect"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -32,6 +35,10 @@ func TestCreatedAtOfOtherLanguages(t *testing.T) {
 		{".NET, round trip", `"2024-02-29T13:04:05.1234567Z"`, at},
 		{"Ruby, iso8601", `"2024-02-29T13:04:05+00:00"`, at.Truncate(time.Second)},
 		{"PHP, ATOM", `"2024-02-29T08:04:05-05:00"`, at.Truncate(time.Second)},
+		{"PostgreSQL, timestamptz", `"2024-02-29 13:04:05.123456+00"`, at},
+		{"PHP, DateTime::ISO8601 with a space", `"2024-02-29 15:04:05+0200"`, at.Truncate(time.Second)},
+		{"hours alone of the offset", `"2024-02-29T15:04:05+02"`, at.Truncate(time.Second)},
+		{"minutes, and an offset without a colon", `"2024-02-29T15:04+0200"`, at.Truncate(time.Minute)},
 		{"a comma, as ISO 8601 allows", `"2024-02-29T13:04:05,123Z"`, at},
 		{"an escape, as JSON allows", `"2024-02-29T13:04:05.123\u005a"`, at},
 		{"null", `null`, time.Time{}},
@@ -107,4 +114,20 @@ func FuzzPut(f *testing.F) {
 			t.Fatalf("%q became %q", body, out)
 		}
 	})
+}
+
+// Check ends with its context, or after a time, where the body of an answer does not come.
+func TestBodyThatStalls(t *testing.T) {
+	for _, limit := range []time.Duration{time.Second, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			body, head := io.Pipe()
+			go func() { _, _ = head.Write([]byte(`{"name":`)) }()
+			began := time.Now()
+			if _, err := bodyOf(ctx, body); err == nil || time.Since(began) != min(limit, settingsTimeout) {
+				t.Errorf("within %v: %v after %v", limit, err, time.Since(began))
+			}
+		})
+	}
 }
