@@ -79,7 +79,8 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	}
 	d.stats.charged(&d.stats.ReadUnits, res.RequestCharge)
 	for _, body := range res.Items {
-		i, ok := place[d.identityOf(gjson.ParseBytes(body))]
+		k, _ := d.identityOf(gjson.ParseBytes(body))
+		i, ok := place[k]
 		if !ok {
 			continue
 		}
@@ -133,19 +134,21 @@ func recovered(f func() error) error {
 	return err
 }
 
-// identityOf returns the identity of an item that was read.
-func (d *Driver[T]) identityOf(item gjson.Result) identity {
-	k := identity{id: textAt(item, "id")}
+// identityOf returns the identity of an item that was read. It reports false if a level of its partition key is no String: no
+// record has such a one.
+func (d *Driver[T]) identityOf(item gjson.Result) (k identity, ok bool) {
+	k.id, ok = item.Get("id").Str, true
 	for i, p := range d.opts.PartitionKey {
-		k.partition[i] = textAt(item, strings.Split(p.Path, "/")[1:]...)
+		level := propertyAt(item, strings.Split(p.Path, "/")[1:]...)
+		k.partition[i], ok = level.Str, ok && level.Type == gjson.String
 	}
-	return k
+	return k, ok
 }
 
-// textAt returns the String at a path of names in an item.
-func textAt(item gjson.Result, names ...string) string {
+// propertyAt returns what is at a path of names in an item.
+func propertyAt(item gjson.Result, names ...string) gjson.Result {
 	for _, name := range names {
 		item = item.Get(gjson.Escape(name))
 	}
-	return item.Str
+	return item
 }

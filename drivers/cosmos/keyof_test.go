@@ -100,6 +100,30 @@ func scanned(t *testing.T, f *fixture[session]) (keys map[string]error, passed i
 	return keys, passed
 }
 
+// Items whose partition key has a level that is no String are no records, whatever KeyOf makes of "".
+func TestKeyOfAnotherType(t *testing.T) {
+	o := composite()
+	o.KeyOf = ofComposite
+	f := open[session](t, o)
+	f.mustInsert(t, "/x", session{User: "ours"}, lasting(time.Hour), base)
+	for body, pk := range map[string]azcosmos.PartitionKey{
+		`{"id":"x","tenant":null,"session":"x"}`: azcosmos.NewPartitionKey().AppendNull().AppendString("x"),
+		`{"id":"x","tenant":5,"session":"x"}`:    azcosmos.NewPartitionKey().AppendNumber(5).AppendString("x"),
+	} {
+		if _, err := f.container.CreateItem(t.Context(), pk, []byte(body), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cursors, err := f.Segments(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := f.Scan(t.Context(), cursors[0], 10)
+	if err != nil || len(page.Records) != 1 || page.Passed != 2 {
+		t.Errorf("%v: %d records and %d passed over, want 1 and 2", err, len(page.Records), page.Passed)
+	}
+}
+
 // Computed keys are found again by Options.KeyOf, or by the part that is the key itself. What other
 // programs store beside them is no record, also if a function panics on it.
 func TestKeyOf(t *testing.T) {
@@ -129,7 +153,8 @@ func TestKeyOf(t *testing.T) {
 				f.mustInsert(t, key, session{User: key}, lasting(time.Hour), base)
 			}
 			for _, item := range c.alien {
-				pk := f.partitionKey(f.identityOf(gjson.Parse(item)))
+				k, _ := f.identityOf(gjson.Parse(item))
+				pk := f.partitionKey(k)
 				if _, err := f.container.UpsertItem(t.Context(), pk, []byte(item), nil); err != nil {
 					t.Fatal(err)
 				}

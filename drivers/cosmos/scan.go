@@ -80,7 +80,12 @@ func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (dr
 	page := driver.Page{Cost: float64(res.RequestCharge), Records: make([]driver.Scanned, 0, len(res.Items))}
 	for _, body := range res.Items {
 		item := gjson.ParseBytes(body)
-		key, ok, refused := d.recordKey(d.identityOf(item))
+		var key string
+		var refused error
+		k, ok := d.identityOf(item)
+		if ok {
+			key, ok, refused = d.recordKey(k)
+		}
 		if !ok {
 			page.Passed++
 			continue

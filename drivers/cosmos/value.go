@@ -113,7 +113,7 @@ func (d *Driver[T]) checkNested(k identity, value gjson.Result) error {
 		if len(names) < 2 {
 			continue
 		}
-		if textAt(value, names...) != k.partition[i] {
+		if propertyAt(value, names...).Str != k.partition[i] {
 			return &driver.InvalidError{Field: "value", Value: "without the partition key", Rule: fmt.Sprintf("must have at %s the value that Options.PartitionKey[%d].Of returns", p.Path, i)}
 		}
 	}
