@@ -75,7 +75,7 @@ func (s *Stream) missed(now time.Time) {
 	for _, id := range s.turn() {
 		at := s.place.Shards[id]
 		shard, listed := s.found[id]
-		if at.Read == 0 { // it is new, and begins where its parent ends
+		if at.Read == 0 && at.After == "" { // it is new, and begins where its parent ends
 			at.Read = s.place.Read
 			if p := shard.ParentShardId; p != nil {
 				at.Read = cmp.Or(s.place.Shards[*p].Read, at.Read)
@@ -171,7 +171,7 @@ func (s *Stream) read(ctx context.Context, r *reading, held *held) error {
 			r.iterator = ""
 			continue
 		case errors.As(err, &trimmed):
-			r.gap(err)
+			r.trimmed(err)
 			continue
 		case err != nil:
 			return fmt.Errorf("shard %s: %w", r.shard, err)
@@ -235,6 +235,15 @@ func (s *Stream) take(r *reading, record *streams.Record, c Change, lives map[pr
 	return bytes
 }
 
+// trimmed continues with the oldest records of the shard, since the one before the next is there no more. Only if it was
+// last read to its end more than a day ago others may be gone too.
+func (r *reading) trimmed(err error) {
+	if time.Since(time.UnixMilli(r.at.Read)) > keptFor {
+		r.gap(err)
+	}
+	r.at.After, r.iterator = "", ""
+}
+
 // gap continues with the oldest records of the shard, whose next ones were trimmed.
 func (r *reading) gap(err error) {
 	r.gaps = append(r.gaps, &GapError{Shard: r.shard, Err: err})
@@ -253,7 +262,7 @@ func (s *Stream) iterator(ctx context.Context, r *reading) (done bool, err error
 		var none *streams.ResourceNotFoundException
 		switch {
 		case errors.As(err, &trimmed) && r.at.After != "":
-			r.gap(err)
+			r.trimmed(err)
 			continue
 		case errors.As(err, &trimmed), errors.As(err, &none):
 			r.gap(err)

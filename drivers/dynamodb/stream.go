@@ -212,6 +212,9 @@ func (s *Stream) Through() (at time.Time) {
 // cannot help: the stream or the table does not exist, or the view is wrong. It must not be
 // called twice at once.
 func (s *Stream) Run(ctx context.Context) error {
+	if s.place != nil && s.place.Ended { // by a Run before: there may be another stream
+		s.place, s.asked = nil, time.Time{}
+	}
 	for {
 		news, err := s.round(ctx)
 		var fatal *permanent
@@ -267,19 +270,22 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 	turn := s.turn()
 	reads := make([]reading, len(turn))
 	var held held
-	var g errgroup.Group // a failing shard does not stop the others
+	errs := make([]error, len(turn)) // a failing shard does not stop the others, whose records are valid
+	var g errgroup.Group
 	g.SetLimit(s.opts.Readers)
 	for i, shard := range turn {
-		g.Go(func() (failed error) {
-			reads[i] = reading{shard: shard, at: s.place.Shards[shard], iteration: s.iterate[shard]}
-			hook.Try(func() error { return s.read(ctx, &reads[i], &held) }, func(err error) { failed = err })
-			if failed != nil {
-				reads[i].iterator = "" // it may be valid only once
-			}
-			return failed
+		reads[i] = reading{shard: shard, at: s.place.Shards[shard], iteration: s.iterate[shard]}
+		g.Go(func() error {
+			hook.Try(func() error { return s.read(ctx, &reads[i], &held) }, func(err error) {
+				if errs[i] = err; err != nil {
+					reads[i].iterator = "" // it may be valid only once
+				}
+			})
+			return nil
 		})
 	}
-	failed := g.Wait() // the other shards' records are valid
+	_ = g.Wait()
+	failed := errors.Join(errs...)
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
@@ -336,7 +342,7 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 	s.counts.records.Add(uint64(records))
 	s.counts.dead.Add(uint64(len(dead)))
 	s.counts.latest.Store(max(latest, s.counts.latest.Load()))
-	if failed == nil && s.next == "" {
+	if failed == nil && s.next == "" && (unsaved == nil || !next.Ended) { // after its end there may be another stream
 		s.through.Store(through)
 	}
 	if failed == nil || news {
@@ -365,7 +371,7 @@ type position struct {
 	Done  bool   `json:"done,omitempty"`  // to its end
 
 	// Read is a time in milliseconds: the shard's records from before it are read or told of as a gap, or are not
-	// missed. Zero: an older release wrote it, and that of the place holds.
+	// missed. Zero: an older release wrote it.
 	Read int64 `json:"read,omitempty"`
 }
 

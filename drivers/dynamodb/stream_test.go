@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	streams "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 
 	"github.com/slidingttl/slidingttl/drivers/dynamodb/dynamodbtest"
+	"github.com/slidingttl/slidingttl/internal/hook"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -411,7 +413,7 @@ func (r *river) GetShardIterator(_ context.Context, in *dynamodbstreams.GetShard
 		if _, err := fmt.Sscan(*in.SequenceNumber, &at); err != nil {
 			return nil, err
 		}
-		if at < s.trimmed {
+		if at <= s.trimmed {
 			return nil, &streams.TrimmedDataAccessException{}
 		}
 	}
@@ -804,6 +806,56 @@ func TestStreamMissedByShard(t *testing.T) {
 	})
 }
 
+// A quiet shard that was read to its end has lost nothing when its last record is trimmed.
+func TestStreamTrimmedAfterItWasRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &river{shards: []*reach{{id: "a", keys: numberedKeys("a", 3)}}}
+		var g graves
+		o := g.options()
+		o.Every = time.Minute
+		s := r.flowing(t, o)
+		g.run(t, s, 25*time.Hour)
+		r.shards[0].trimmed = 3
+		r.shards[0].refused = true // so that it asks for another iterator
+		g.run(t, s, time.Minute)
+		r.shards[0].refused = false
+		r.shards[0].keys = numberedKeys("a", 5)
+		g.run(t, s, time.Hour)
+		if s.Stats().Gaps != 0 || len(g.dead) != 5 {
+			t.Errorf("%d gaps: %v; dead are %q", s.Stats().Gaps, g.errors, g.keys())
+		}
+	})
+}
+
+// While the end of a stream that was disabled cannot be saved, Through does not pass what dies in the table's next one.
+func TestStreamThroughOfItsEndUnsaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		former := &river{shards: []*reach{{id: "former-a", keys: numberedKeys("former", 3), at: time.Now()}}}
+		latest := &river{shards: []*reach{{id: "latest-a", keys: numberedKeys("latest", 3)}}}
+		var g graves
+		o := g.options()
+		save, unsaved := o.Save, false
+		o.Save = func(ctx context.Context, place []byte) error {
+			if unsaved {
+				return errors.New("503 SlowDown")
+			}
+			return save(ctx, place)
+		}
+		name := "former"
+		s := latest.flowing(t, o)
+		former.calls = latest.calls
+		s.client, s.opts.ARN, s.arn = rivers{former, latest}, "", func(context.Context) (string, error) { return "arn:table/t/stream/" + name, nil }
+		g.run(t, s, time.Minute)
+		former.disabled, former.shards[0].closed, unsaved = true, true, true
+		latest.shards[0].at = time.Now()
+		name = "latest"
+		g.run(t, s, 5*time.Hour)
+		if past := s.Through().Sub(latest.shards[0].at); past > time.Minute {
+			t.Errorf("Through is %v after what died in the latest stream; buried are %q", past, g.keys())
+		}
+	})
+}
+
 // rivers is a table's former stream and its latest. The names of their shards begin so.
 type rivers struct{ former, latest *river }
 
@@ -885,16 +937,17 @@ func TestStreamAnew(t *testing.T) {
 	}
 }
 
-// A stream that was disabled and read to its end leaves no gap when it is gone.
+// A stream that was disabled and read to its end leaves no gap when it is gone, and Run, called again, reads the next.
 func TestStreamAnewAfterItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		former := &river{disabled: true, shards: []*reach{{id: "former-a", keys: numberedKeys("former", 3), closed: true}}}
 		latest := &river{disabled: true, shards: []*reach{{id: "latest-a", keys: numberedKeys("latest", 3), closed: true}}}
 		var g graves
-		for _, name := range []string{"former", "latest"} {
-			s := latest.flowing(t, g.options())
-			former.calls = latest.calls
-			s.client, s.opts.ARN, s.arn = rivers{former, latest}, "", func(context.Context) (string, error) { return "arn:table/t/stream/" + name, nil }
+		s := latest.flowing(t, g.options())
+		former.calls = latest.calls
+		var name string
+		s.client, s.opts.ARN, s.arn = rivers{former, latest}, "", func(context.Context) (string, error) { return "arn:table/t/stream/" + name, nil }
+		for _, name = range []string{"former", "latest", "latest"} {
 			if err := s.Run(t.Context()); err != nil || s.Stats().Gaps != 0 {
 				t.Errorf("%v, %d gaps", err, s.Stats().Gaps)
 			}
@@ -1105,13 +1158,18 @@ func TestStreamFails(t *testing.T) {
 	})
 }
 
-// A panic of a client's, on a goroutine of the stream's, fails its shard alone, for a round.
+// A panic or runtime.Goexit of a client's, on a goroutine of the stream's, fails its shard alone, for a round.
 func TestStreamBesidePanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &river{disabled: true, shards: []*reach{{id: "a", keys: numberedKeys("a", 3), closed: true}, {id: "b", keys: numberedKeys("b", 3), closed: true}}}
 		r.fails = func(op string) error {
-			if op == "GetRecords" && r.calls[op]%2 == 1 {
-				panic("a middleware's")
+			if op == "GetRecords" {
+				switch r.calls[op] % 3 {
+				case 1:
+					panic("a middleware's")
+				case 2:
+					runtime.Goexit()
+				}
 			}
 			return nil
 		}
@@ -1119,8 +1177,8 @@ func TestStreamBesidePanics(t *testing.T) {
 		if err := r.flowing(t, g.options()).Run(t.Context()); err != nil || len(g.dead) != 6 {
 			t.Errorf("%v: dead are %q", err, g.keys())
 		}
-		if !errors.As(errors.Join(g.errors...), new(*driver.PanicError)) {
-			t.Errorf("errors are %v, want a panic", g.errors)
+		if all := errors.Join(g.errors...); !errors.As(all, new(*driver.PanicError)) || !errors.Is(all, hook.ErrExited) {
+			t.Errorf("errors are %v, want a panic and an exit", g.errors)
 		}
 	})
 }
