@@ -48,6 +48,9 @@ func (t *table) checkFields(ctx context.Context, d *description) error {
 		if cast == "" || t.fields[i] == opaque || is.Kind() != reflect.Pointer || tried[[2]any{is, cast}] || scans(bare(is)) { // a Scan may take only its own values
 			continue
 		}
+		if t.dialect.types().inProcess { // SQLite's client goes by the column that an expression stands for
+			cast = fmt.Sprintf("%s FROM %s WHERE 0 UNION ALL SELECT %s", t.dialect.quote(t.values[i]), t.quoted(), cast)
+		}
 		tried[[2]any{is, cast}] = true
 		switch {
 		case t.fields[i] != composed:
@@ -81,7 +84,7 @@ func (t *table) comesBack(ctx context.Context, i int, cast string, rounds bool) 
 		if found && (err != nil || !same(reflect.ValueOf(given), reflect.ValueOf(got))) {
 			rule = "must give back what was written, which this client reads as another value, or not at all"
 			if t.fields[i] == dated {
-				rule += ": a time.Time needs a column with milliseconds, and on MySQL and MariaDB parseTime=true in the DSN and a loc whose clocks are never set back, such as UTC"
+				rule += ": a time.Time needs a column with milliseconds, on MySQL and MariaDB parseTime=true in the DSN and a loc whose clocks are never set back, such as UTC, and on SQLite no _time_format=datetime and no _time_integer_format"
 			}
 			return rule, nil
 		}
@@ -151,7 +154,7 @@ func sample(v reflect.Value, n int, at time.Time) {
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Float32, reflect.Float64:
-		v.SetFloat([]float64{0.5, 21.57, 1.0 / 3}[n%3])
+		v.SetFloat([]float64{0.5, 21.57, 1.0 / 3, 7}[n%4])
 	default:
 		if v.CanInt() && !v.OverflowInt(whole) {
 			v.SetInt(whole)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // sqlite is SQLite 3.42 or later.
@@ -118,7 +119,13 @@ func (sqlite) settings(ctx context.Context, db *stdsql.DB, _ []TimeType) error {
 			return err
 		}
 	}
+	var text any
+	if err := db.QueryRowContext(ctx, "SELECT '2026-11-30'").Scan(&text); err != nil {
+		return err
+	}
+	_, dates := text.(time.Time)
 	var r refusals
+	r.when(dates, "_texttotime", "on", "must be off: a text, such as a key, that looks like a date would be read as another")
 	_, err := db.ExecContext(ctx, "no statement")
 	r.when(err != nil && sqlite{}.verdict(err) == unknown, "the database/sql driver", fmt.Sprintf("one whose errors are %T", err),
 		"must be modernc.org/sqlite, or one with its error codes: a BUSY could not be told from a write that may have landed")
@@ -205,13 +212,15 @@ func (s sqlite) keyKind(c columnType) keyKind {
 
 func (sqlite) valueKind(columnType) keyKind { return keyKind{} }
 
-// cast: SQLite's client reads a time only by its column, and each column keeps bytes.
+// cast: each column keeps bytes.
 func (s sqlite) cast(c columnType, field fieldKind) string {
 	switch {
-	case field == dated, field == ownBytes:
+	case field == ownBytes:
 		return ""
+	case field == dated:
+		return "?1"
 	case s.affinity(c) == asNumber:
-		return "CASE WHEN ?1 GLOB '*[^0-9]*' THEN ?1 ELSE CAST(?1 AS NUMERIC) END"
+		return "CASE WHEN typeof(?1) = 'real' AND CAST(?1 AS INTEGER) = ?1 THEN CAST(?1 AS INTEGER) WHEN ?1 GLOB '*[^0-9]*' THEN ?1 ELSE CAST(?1 AS NUMERIC) END"
 	}
 	return "?1"
 }

@@ -138,7 +138,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 // for Bury.
 func (s *Sweeper) Sweep(ctx context.Context) error {
 	began := time.Now()
-	err := s.sweep(ctx)
+	err := hook.Recover(func() error { return s.sweep(ctx) })
 	if err != nil {
 		s.counts.failed.Add(1)
 	} else {
