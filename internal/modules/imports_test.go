@@ -62,9 +62,9 @@ var rules = []rule{
 
 	{pkg: "drivers/memory", own: []string{"slidingttl/driver", "internal/hook", "internal/kit"}, tests: []string{"slidingttl/...", "internal/spec/..."}, bare: true},
 	{pkg: "drivers/*/*test"},
-	{pkg: "drivers/redis/goredis", own: []string{"slidingttl/driver", "drivers/redis"}, tests: []string{"slidingttl/...", "drivers/redis/..."}},
+	{pkg: "drivers/redis/goredis", own: []string{"slidingttl/driver", "internal/hook", "drivers/redis"}, tests: []string{"slidingttl/...", "drivers/redis/..."}},
 	{pkg: "drivers/sql/pgxsql", own: []string{"slidingttl/driver", "drivers/sql"}, tests: []string{"slidingttl/...", "drivers/sql/..."}},
-	{pkg: "drivers/*", own: []string{"slidingttl/driver", "internal/kit"}, tests: []string{"slidingttl/...", "drivers/memory", "internal/hostile", "internal/golden", "internal/anyvalue", "internal/spec/...", "internal/survey", "internal/verdict"}},
+	{pkg: "drivers/*", own: []string{"slidingttl/driver", "internal/hook", "internal/kit"}, tests: []string{"slidingttl/...", "drivers/memory", "internal/hostile", "internal/golden", "internal/anyvalue", "internal/spec/...", "internal/survey", "internal/verdict"}},
 	{pkg: "drivers/...", own: []string{"slidingttl/driver"}},
 
 	{pkg: "middleware/grpc", own: []string{"slidingttl", "middleware/session"}, tests: []string{"slidingttl/driver", "drivers/memory"}},
