@@ -101,6 +101,59 @@ func TestWalkThatExits(t *testing.T) {
 	}
 }
 
+// rawExits is a store whose Raw ends, as by a caller's function of a driver.
+type rawExits struct {
+	*fixture
+	how func()
+}
+
+func (s rawExits) Raw(ctx context.Context, key string) (driver.Raw, error) {
+	if key == "bare-7" {
+		s.how()
+	}
+	return s.fixture.Raw(ctx, key)
+}
+
+// What a caller's function does to one record ends a run with an error, and the record is pending.
+func TestRecordThatExits(t *testing.T) {
+	for name, how := range map[string]func(){"panic": func() { panic("boom") }, "exit": runtime.Goexit} {
+		for where, change := range map[string]func(*fixture, *upkeep.AdoptOptions) upkeep.Store{
+			"Raw": func(f *fixture, o *upkeep.AdoptOptions) upkeep.Store {
+				o.Keys = keysOf(f)
+				return rawExits{f, how}
+			},
+			"PolicyFor": func(f *fixture, o *upkeep.AdoptOptions) upkeep.Store {
+				o.PolicyFor = func(key string) slidingttl.Policy {
+					if key == "bare-7" {
+						how()
+					}
+					return policy
+				}
+				return f
+			},
+			"Origin": func(f *fixture, o *upkeep.AdoptOptions) upkeep.Store {
+				o.Origin = upkeep.Origin{Name: "o", Created: func(_ context.Context, r upkeep.Record) (driver.Instant, bool, error) {
+					if r.Key == "bare-7" {
+						how()
+					}
+					return f.Began, true, nil
+				}}
+				return f
+			},
+		} {
+			f := open(t)
+			for i := range 40 {
+				f.Add(fmt.Sprint("bare-", i), 0, 0)
+			}
+			o := applied()
+			r, err := upkeep.Adopt(t.Context(), change(f, o), policy, o)
+			if err == nil || errors.As(err, new(*driver.PanicError)) != (name == "panic") {
+				t.Errorf("%s in %s: %v; the report is\n%v", name, where, err, r)
+			}
+		}
+	}
+}
+
 func TestAdoptByRule(t *testing.T) {
 	f := open(t)
 	f.Add("expires in 20 days", 0, 20*day)

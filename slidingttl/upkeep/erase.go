@@ -87,6 +87,11 @@ func Erase(ctx context.Context, d Store, opts *EraseOptions) (*Report, error) {
 		}
 	}
 	var mu sync.Mutex // held by calls of Found
+	found := func(keys []string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return o.Found(keys)
+	}
 	visit := func(ctx context.Context, _ int, page []driver.Scanned, into *Report) error {
 		page = slices.DeleteFunc(page, func(s driver.Scanned) bool {
 			if s.Other {
@@ -99,10 +104,7 @@ func Erase(ctx context.Context, d Store, opts *EraseOptions) (*Report, error) {
 			for i := range page {
 				keys[i] = page[i].Key
 			}
-			mu.Lock()
-			err := o.Found(keys)
-			mu.Unlock()
-			if err != nil {
+			if err := found(keys); err != nil {
 				return err
 			}
 		}

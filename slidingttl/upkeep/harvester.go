@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/hook"
 	"github.com/slidingttl/slidingttl/internal/retry"
 	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -263,6 +264,7 @@ func (h *harvester) drain(ctx context.Context) error {
 	slices.SortFunc(dead, func(a, b waiting) int {
 		return cmp.Or(cmp.Compare(a.ExpiresAt, b.ExpiresAt), cmp.Compare(a.Key, b.Key))
 	})
+	h.failed = hook.ErrExited // unless it returns: what was taken is not handed over
 	h.failed = h.handOver(ctx, dead)
 	h.mu.Lock()
 	defer h.mu.Unlock()

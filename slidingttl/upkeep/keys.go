@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/slidingttl/slidingttl/internal/hook"
+	"github.com/slidingttl/slidingttl/internal/retry"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -79,8 +81,15 @@ func (l lookUp) Scan(ctx context.Context, from driver.Cursor, limit int) (page d
 	for i, key := range keys {
 		slots <- struct{}{}
 		reads.Go(func() {
-			page.Records[i], failed[i] = l.read(ctx, key)
-			<-slots
+			defer func() { <-slots }()
+			hook.Try(func() error {
+				page.Records[i], failed[i] = l.read(ctx, key)
+				return nil
+			}, func(err error) {
+				if err != nil {
+					failed[i] = &retry.Fatal{Err: err}
+				}
+			})
 		})
 	}
 	reads.Wait()

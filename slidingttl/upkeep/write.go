@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/hook"
 	"github.com/slidingttl/slidingttl/internal/retry"
 	"github.com/slidingttl/slidingttl/internal/verdict"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -190,7 +191,19 @@ func forEach(ctx context.Context, w *writer, page []record, into *Report, later 
 	for i := range page {
 		select {
 		case w.slots <- struct{}{}:
-			group.Go(func() { do(&page[i]) })
+			group.Go(func() {
+				hook.Try(func() error {
+					do(&page[i])
+					return nil
+				}, func(err error) {
+					if err != nil {
+						mu.Lock()
+						defer mu.Unlock()
+						into.pending = append(into.pending, page[i])
+						cancel(err)
+					}
+				})
+			})
 			continue
 		case <-ctx.Done():
 		}
