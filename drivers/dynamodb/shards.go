@@ -138,6 +138,7 @@ type iteration struct {
 type reading struct {
 	shard string
 	at    position // after it
+	first bool     // it begins in any case, so that no shard waits for ever
 	began bool     // else the round had enough before
 	iteration
 	dead    []driver.Dead
@@ -155,7 +156,7 @@ func (h *held) full(o *StreamOptions, bytes int64) bool {
 
 // read reads pages of a shard until there is nothing new, or the round has enough.
 func (s *Stream) read(ctx context.Context, r *reading, held *held) error {
-	for !held.full(&s.opts, s.bytes) {
+	for trims := 0; r.first && !r.began || !held.full(&s.opts, s.bytes); {
 		r.began = true
 		if r.iterator == "" {
 			if done, err := s.iterator(ctx, r); err != nil || done {
@@ -170,7 +171,8 @@ func (s *Stream) read(ctx context.Context, r *reading, held *held) error {
 		case errors.As(err, &expired): // after 15 minutes
 			r.iterator = ""
 			continue
-		case errors.As(err, &trimmed):
+		case errors.As(err, &trimmed) && trims < 2: // the next iterator's records may be trimmed too by then
+			trims++
 			r.trimmed(err)
 			continue
 		case err != nil:

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -207,14 +208,12 @@ func (s *Stream) Through() (at time.Time) {
 	return at
 }
 
-// Run reads the stream until ctx ends, and returns ctx's error. It returns nil when the
+// Run reads the stream from the place that Load returns until ctx ends, and returns ctx's error. It returns nil when the
 // stream is disabled and read to its end. It returns at once with an error that a retry
 // cannot help: the stream or the table does not exist, or the view is wrong. It must not be
 // called twice at once.
 func (s *Stream) Run(ctx context.Context) error {
-	if s.place != nil && s.place.Ended { // by a Run before: there may be another stream
-		s.place, s.asked = nil, time.Time{}
-	}
+	s.place = nil // a Run before has left it where it was: there may be another stream by now
 	for {
 		news, err := s.round(ctx)
 		var fatal *permanent
@@ -274,7 +273,7 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 	var g errgroup.Group
 	g.SetLimit(s.opts.Readers)
 	for i, shard := range turn {
-		reads[i] = reading{shard: shard, at: s.place.Shards[shard], iteration: s.iterate[shard]}
+		reads[i] = reading{shard: shard, at: s.place.Shards[shard], first: i < s.opts.Readers, iteration: s.iterate[shard]}
 		g.Go(func() error {
 			hook.Try(func() error { return s.read(ctx, &reads[i], &held) }, func(err error) {
 				if errs[i] = err; err != nil {
@@ -308,14 +307,21 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 			through = min(through, s.through.Load())
 		}
 	}
+	var unburied error
 	if len(dead) > 0 {
-		if err := s.opts.Bury(ctx, dead); err != nil {
-			return false, errors.Join(failed, fmt.Errorf("StreamOptions.Bury: %w", err))
-		}
+		unburied = s.opts.Bury(ctx, dead)
+	}
+	if unburied != nil { // what has moved is read again
+		unburied = fmt.Errorf("StreamOptions.Bury: %w", unburied)
+		reads = slices.DeleteFunc(reads, func(r reading) bool { return r.at.differs(s.place.Shards[r.shard]) })
+		news, records, latest, dead = false, 0, 0, nil
 	}
 	next := s.place.clone()
 	for _, r := range reads {
 		next.Shards[r.shard] = r.at
+		for _, gap := range r.gaps { // before the place is saved, which has it for told
+			s.tell(gap)
+		}
 	}
 	next.Ended = s.closed && len(turn) == 0
 	var unsaved error // it is saved later: what it tells of is buried
@@ -335,23 +341,20 @@ func (s *Stream) round(ctx context.Context) (news bool, err error) {
 			delete(s.iterate, r.shard)
 			s.asked = time.Time{} // its children exist now
 		}
-		for _, gap := range r.gaps {
-			s.tell(gap)
-		}
 	}
 	s.counts.records.Add(uint64(records))
 	s.counts.dead.Add(uint64(len(dead)))
 	s.counts.latest.Store(max(latest, s.counts.latest.Load()))
-	if failed == nil && s.next == "" && (unsaved == nil || !next.Ended) { // after its end there may be another stream
+	if failed == nil && unburied == nil && s.next == "" && (unsaved == nil || !next.Ended) { // after its end there may be another stream
 		s.through.Store(through)
 	}
 	if failed == nil || news {
 		s.refused = 0
 	} else if s.next != "" && s.refuses() {
 		s.leave(failed)
-		return true, unsaved
+		return true, errors.Join(unburied, unsaved)
 	}
-	return news, errors.Join(failed, unsaved)
+	return news, errors.Join(failed, unburied, unsaved)
 }
 
 // place is a position in a stream.
@@ -415,6 +418,7 @@ func (s *Stream) open(ctx context.Context) error {
 	table, _, of := strings.Cut(p.Stream, "/stream/")
 	_, label, _ := strings.Cut(arn, "/stream/")
 	former := of && s.opts.ARN == "" && strings.HasPrefix(arn, table+"/stream/")
+	s.turnTo(arn, now) // another stream is read from its beginning
 	switch enabled, err := time.Parse("2006-01-02T15:04:05", label); {
 	case p.Stream == arn:
 		s.place = p
@@ -422,8 +426,6 @@ func (s *Stream) open(ctx context.Context) error {
 		s.place, s.next, s.enabled = p, arn, enabled
 	case former:
 		s.place, s.next, s.enabled = p, arn, now
-	default: // another stream is read from its beginning
-		s.turnTo(arn, now)
 	}
 	if s.place.Ended && s.next != "" { // nothing of it is left
 		s.turnTo(s.next, s.enabled)

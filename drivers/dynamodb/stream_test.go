@@ -856,6 +856,85 @@ func TestStreamThroughOfItsEndUnsaved(t *testing.T) {
 	})
 }
 
+// A gap is told before the place is saved that has it for told: the process may die there.
+func TestStreamGapBeforeItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &reach{id: "a", keys: numberedKeys("a", 3), at: time.Now()}
+		r := &river{shards: []*reach{a}}
+		var g graves
+		o := g.options()
+		o.Every = time.Minute
+		g.run(t, r.flowing(t, o), time.Hour)
+		a.keys = numberedKeys("a", 6)
+		time.Sleep(60 * time.Hour)
+		a.trimmed = 6
+		save := o.Save
+		o.Save = func(ctx context.Context, place []byte) error {
+			_ = save(ctx, place)
+			runtime.Goexit()
+			return nil
+		}
+		done := make(chan bool)
+		go func() {
+			defer close(done)
+			_ = r.flowing(t, o).Run(t.Context())
+		}()
+		<-done
+		if len(g.gaps()) != 1 {
+			t.Errorf("gaps of %q are told of; the place is %s", g.gaps(), g.place)
+		}
+	})
+}
+
+// While Bury fails for one shard's records, the quiet ones beside it are read.
+func TestStreamBesideFailingBury(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &reach{id: "a"}
+		r := &river{shards: []*reach{a, {id: "b"}}}
+		var g graves
+		o := g.options()
+		o.Every = time.Minute
+		g.run(t, r.flowing(t, o), time.Hour)
+		full := true
+		g.fails = func() error {
+			if full {
+				return errors.New("disk full")
+			}
+			return nil
+		}
+		for n := range 3 { // every 12 hours two records die in a
+			a.keys, a.at = numberedKeys("a", 2*n+2), time.Now()
+			g.run(t, r.flowing(t, o), 12*time.Hour)
+		}
+		full = false
+		g.run(t, r.flowing(t, o), time.Hour)
+		if gaps := g.gaps(); slices.Contains(gaps, "b") || len(g.dead) != 6 {
+			t.Errorf("gaps of %q are told of; buried are %q", gaps, g.keys())
+		}
+	})
+}
+
+// Run, called again after the stream that it read is gone, reads the table's latest.
+func TestStreamRunsAgainAfterItIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		former := &river{shards: []*reach{{id: "former-a", keys: numberedKeys("former", 3), at: time.Now()}}}
+		latest := &river{shards: []*reach{{id: "latest-a", keys: numberedKeys("latest", 3), at: time.Now()}}}
+		name := "former"
+		var g graves
+		s := latest.flowing(t, g.options())
+		former.calls = latest.calls
+		s.client, s.opts.ARN, s.arn = rivers{former, latest}, "", func(context.Context) (string, error) { return "arn:table/t/stream/" + name, nil }
+		g.run(t, s, time.Minute)
+		former.fails = func(string) error { return &streams.ResourceNotFoundException{} }
+		wantInvalid(t, "a stream that is gone", s.Run(t.Context()), "stream")
+		name = "2000-01-01T00:00:00.000-latest"
+		g.run(t, s, time.Minute)
+		if want := append(numberedKeys("former", 3), numberedKeys("latest", 3)...); !slices.Equal(g.keys(), want) || len(g.gaps()) != 1 {
+			t.Errorf("buried are %q, want %q; gaps of %q", g.keys(), want, g.gaps())
+		}
+	})
+}
+
 // rivers is a table's former stream and its latest. The names of their shards begin so.
 type rivers struct{ former, latest *river }
 
