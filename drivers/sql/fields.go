@@ -44,12 +44,22 @@ func (t *table) checkFields(ctx context.Context, d *description) error {
 			refuse("must be of the type that is written: what a client reads into an interface is of its own choice")
 			continue
 		}
+		if t.dialect.types().inProcess && (t.fields[i] == dated || t.fields[i] == opaque) && t.dialect.holds(c, false, dated) {
+			kept, err := t.keepsTimes(ctx, t.values[i])
+			if err != nil {
+				return t.failed(ctx, err)
+			}
+			if !kept {
+				refuse("must give times back as they were written: open SQLite without _time_format=datetime and _time_integer_format, and with no other _timezone than UTC")
+				continue
+			}
+		}
 		cast := t.dialect.cast(c, t.fields[i])
 		if cast == "" || t.fields[i] == opaque || is.Kind() != reflect.Pointer || tried[[2]any{is, cast}] || scans(bare(is)) { // a Scan may take only its own values
 			continue
 		}
-		if t.dialect.types().inProcess { // SQLite's client goes by the column that an expression stands for
-			cast = fmt.Sprintf("%s FROM %s WHERE 0 UNION ALL SELECT %s", t.dialect.quote(t.values[i]), t.quoted(), cast)
+		if t.dialect.types().inProcess {
+			cast = t.ofColumn(t.values[i], cast)
 		}
 		tried[[2]any{is, cast}] = true
 		switch {
@@ -68,6 +78,29 @@ func (t *table) checkFields(ctx context.Context, d *description) error {
 	return errors.Join(errs...)
 }
 
+// ofColumn selects an expression as one of the column, by which SQLite's client goes.
+func (t *table) ofColumn(column, expression string) string {
+	return fmt.Sprintf("%s FROM %s WHERE 0 UNION ALL SELECT %s", t.dialect.quote(column), t.quoted(), expression)
+}
+
+// keepsTimes reports whether SQLite's client, which spells them as its DSN says, gives times of the column back.
+func (t *table) keepsTimes(ctx context.Context, column string) (bool, error) {
+	for _, at := range []time.Time{
+		{}, time.Date(1850, 1, 1, 0, 0, 0, 0, time.UTC), time.UnixMilli(478742400007).UTC(), time.UnixMilli(1796048778600).UTC(),
+		time.Date(2027, 7, 30, 14, 0, 0, 600e6, time.FixedZone("CEST", 2*60*60)), time.Date(2500, 1, 1, 0, 0, 0, 0, time.UTC),
+	} {
+		var got any
+		found, err := firstRow(ctx, t.pool, "SELECT "+t.ofColumn(column, "?1"), []any{at}, []any{&got})
+		if !found && err != nil {
+			return false, err
+		}
+		if back, ok := got.(time.Time); !ok || !back.Equal(at) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // comesBack returns the rule that values of field i break; empty: they are read as they were. rounds: the column rounds
 // all but the first.
 func (t *table) comesBack(ctx context.Context, i int, cast string, rounds bool) (rule string, err error) {
@@ -84,7 +117,7 @@ func (t *table) comesBack(ctx context.Context, i int, cast string, rounds bool) 
 		if found && (err != nil || !same(reflect.ValueOf(given), reflect.ValueOf(got))) {
 			rule = "must give back what was written, which this client reads as another value, or not at all"
 			if t.fields[i] == dated {
-				rule += ": a time.Time needs a column with milliseconds, on MySQL and MariaDB parseTime=true in the DSN and a loc whose clocks are never set back, such as UTC, and on SQLite no _time_format=datetime and no _time_integer_format"
+				rule += ": a time.Time needs a column with milliseconds, on MySQL and MariaDB parseTime=true in the DSN and a loc whose clocks are never set back, such as UTC"
 			}
 			return rule, nil
 		}

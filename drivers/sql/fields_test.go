@@ -27,7 +27,7 @@ var fieldsOf = map[string]struct{ access, columns []string }{
 		[]string{"smallint", "integer", "bigint", "numeric", "numeric(20,0)", "numeric(20,4)", "numeric(3,3)", "numeric(4,-2)", "real", "double precision", "money", "oid", "text", "varchar(200)", "char(7)", "char(30)", "citext", "name", "json", "jsonb", "xml", "bytea", "boolean", "uuid", "date", "timestamp", "timestamptz", "timestamptz(0)", "timestamp(3)", "time", "interval", "inet", "cidr", "macaddr", "bit(8)", "varbit", "tsvector", "bigint[]", "text[]", "int4range", "point", "mood", "positive"}},
 	"mariadb": {[]string{"parseTime=true", "interpolateParams=true", "interpolateParams=true&parseTime=true", "", "sql_mode='STRICT_TRANS_TABLES,PAD_CHAR_TO_FULL_LENGTH'", "parseTime=true&loc=Europe%2FBerlin"},
 		[]string{"TINYINT", "SMALLINT UNSIGNED", "INT", "INT(5) ZEROFILL", "BIGINT", "BIGINT UNSIGNED", "BOOLEAN", "BIT(1)", "BIT(8)", "BIT(64)", "FLOAT", "FLOAT UNSIGNED", "FLOAT(9,2)", "DOUBLE", "DOUBLE(20,3)", "DOUBLE ZEROFILL", "DECIMAL(30)", "DECIMAL(30,4)", "DECIMAL(3,3)", "DECIMAL(30) ZEROFILL", "CHAR(40)", "CHAR(40) COLLATE utf8mb4_bin", "VARCHAR(200) CHARACTER SET utf8mb4", "TINYTEXT CHARACTER SET utf8mb4", "TEXT CHARACTER SET utf8mb4", "BINARY(8)", "VARBINARY(200)", "BLOB", "JSON", "UUID", "INET4", "INET6", "YEAR", "DATE", "DATETIME", "DATETIME(6)", "TIMESTAMP NULL", "TIME", "ENUM('a', 'b', '3')", "SET('a', 'b')", "POINT"}},
-	"sqlite": {[]string{"", "&_time_format=datetime", "&_inttotime=1", "&_time_integer_format=unix_milli", "&_time_integer_format=unix&_inttotime=1", "&_texttotime=1"}, []string{"INTEGER", "REAL", "TEXT", "BLOB", "NUMERIC", "DECIMAL(20,4)", "BOOLEAN", "JSON", "ANY", "VARCHAR(20)", "DATE", "DATETIME", ""}},
+	"sqlite": {[]string{"", "&_time_format=datetime", "&_inttotime=1", "&_time_integer_format=unix_milli", "&_time_integer_format=unix&_inttotime=1", "&_time_integer_format=unix_milli&_inttotime=1", "&_timezone=Europe/Berlin", "&_texttotime=1"}, []string{"INTEGER", "REAL", "TEXT", "BLOB", "NUMERIC", "DECIMAL(20,4)", "BOOLEAN", "JSON", "ANY", "VARCHAR(20)", "DATE", "DATETIME", ""}},
 }
 
 // spelledBy are MySQL's columns by whose types an application has to spell its texts.
@@ -216,7 +216,7 @@ func TestColumns(t *testing.T) {
 					field(f, stdsql.RawBytes("ann"), stdsql.RawBytes("bob"), stdsql.RawBytes("777"))
 					field[any](f, "7", int64(7), 1.5, true, noon, []byte("7"))
 					field[fmt.Stringer](f, state(7))
-					if strings.HasPrefix(strings.ToLower(column), "timestamp") || strings.HasPrefix(column, "DATETIME(") {
+					if strings.HasPrefix(strings.ToLower(column), "timestamp") || strings.HasPrefix(column, "DATETIME(") || name == "sqlite" && column == "DATETIME" {
 						field(f, visit{noon}, visit{times[2]})
 					}
 					f.sound = true
