@@ -58,7 +58,11 @@ func (d *Driver[T]) Check(ctx context.Context, longest time.Duration) error {
 // docs.couchbase.com, Expiration, Expiration setting priorities.
 func (d *Driver[T]) checkSettings(ctx context.Context, longest time.Duration) error {
 	bucket := d.collection.Bucket()
-	scopes, err := bucket.CollectionsV2().GetAllScopes(&gocb.GetAllScopesOptions{Timeout: settingsTimeout, Context: ctx})
+	ctx, cancel := context.WithTimeout(ctx, 2*settingsTimeout) // gocb v2.11.1 reads an answer's body without any
+	defer cancel()
+	scopes, err := beside(ctx, func() ([]gocb.ScopeSpec, error) {
+		return bucket.CollectionsV2().GetAllScopes(&gocb.GetAllScopesOptions{Timeout: settingsTimeout, Context: ctx})
+	})
 	if err != nil {
 		return failure(ctx, err)
 	}

@@ -76,15 +76,29 @@ func (d *Driver[T]) vbuckets(ctx context.Context) (int, error) {
 // ready waits until the bucket is ready. It does not tell gocb v2.11.1 of ctx: if that ends as the bucket is found to be
 // ready, the call never returns, for its end is signalled twice (asyncopmanager.go).
 func (d *Driver[T]) ready(ctx context.Context, bucket *gocb.Bucket) error {
-	ended := make(chan error, 1)
+	_, err := beside(ctx, func() (any, error) {
+		return nil, bucket.WaitUntilReady(d.opts.Timeout, &gocb.WaitUntilReadyOptions{ServiceTypes: []gocb.ServiceType{gocb.ServiceTypeKeyValue}})
+	})
+	return err
+}
+
+// beside returns what f does, or ctx's error if that ends before: f then goes on alone.
+func beside[R any](ctx context.Context, f func() (R, error)) (R, error) {
+	type end struct {
+		res R
+		err error
+	}
+	ended := make(chan end, 1)
 	go func() {
-		ended <- bucket.WaitUntilReady(d.opts.Timeout, &gocb.WaitUntilReadyOptions{ServiceTypes: []gocb.ServiceType{gocb.ServiceTypeKeyValue}})
+		res, err := f()
+		ended <- end{res, err}
 	}()
 	select {
-	case err := <-ended:
-		return err
+	case e := <-ended:
+		return e.res, e.err
 	case <-ctx.Done():
-		return ctx.Err()
+		var none R
+		return none, ctx.Err()
 	}
 }
 
