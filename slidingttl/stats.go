@@ -45,7 +45,7 @@ type Stats struct {
 	QueueFull  uint64        // background touches that a read waited for because the queue was full
 	Saturated  time.Duration // how long touches waited only for Options.Workers
 	Broken     time.Duration // the promised life that failed and shed touches cost, at most
-	HookPanics uint64        // panics recovered from hooks, PolicyOf and PolicyFor
+	HookPanics uint64        // panics recovered from hooks, PolicyOf, PolicyFor, and what a driver calls in a touch
 
 	// HooksSkipped counts calls of Observer.Touch and OnTouchError that were left out, because 65,536
 	// waited for others to return.
