@@ -111,6 +111,7 @@ type columnType struct {
 	null   bool   // it may be NULL
 	filled bool   // an INSERT may leave it out, and it is not NULL: by a default, or perhaps a trigger
 	cast   string // the type in a cast (PostgreSQL)
+	twin   bool   // another column has this one's name in other letters (PostgreSQL)
 }
 
 // invalidIndex is an index as it stands in DROP INDEX, and its first column.
@@ -132,6 +133,7 @@ func describe(ctx context.Context, db *stdsql.DB, columns, indexes, triggers str
 			return err
 		}
 		c.name = strings.ToLower(c.name)
+		_, c.twin = d.columns[strings.ToLower(name)]
 		d.columns[strings.ToLower(name)] = c
 		return nil
 	})
@@ -388,6 +390,8 @@ func (t *table) checkTable(d *description) error {
 		switch {
 		case !ok:
 			errs = append(errs, t.invalid(fmt.Sprintf("column %q", name), "missing", "must be there"))
+		case c.twin:
+			errs = append(errs, t.invalid(fmt.Sprintf("column %q", name), "beside one of that name in other letters", "must have a name of its own, whatever its case"))
 		case c.moves:
 			errs = append(errs, t.invalid(fmt.Sprintf("column %q", name), "set by ON UPDATE, or GENERATED", "must hold what was written"))
 		case fits != nil && !fits(c):

@@ -241,6 +241,21 @@ func TestColumns(t *testing.T) {
 	}
 }
 
+// Of two columns of PostgreSQL whose names differ in case alone Check would see one.
+func TestColumnsThatDifferInCase(t *testing.T) {
+	type row struct{ F float64 }
+	db := sqltest.DB(t, sqltest.PostgreSQL)
+	mustExec(t, db, PostgreSQL, `CREATE TABLE twins (id text COLLATE "C" PRIMARY KEY, f numeric(9,0), "F" double precision, created_at bigint, expires_at bigint, sweep_at bigint NOT NULL DEFAULT 0, version bigint)`)
+	mustExec(t, db, PostgreSQL, "CREATE INDEX ON twins (sweep_at)")
+	d, err := New(db, PostgreSQL, "twins", &Options[row]{Row: Row[row]{Columns: []string{"f"}, Fields: func(r *row) []any { return []any{&r.F} }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Check(t.Context(), time.Hour); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "other letters") {
+		t.Errorf("Check: %v", err)
+	}
+}
+
 // fieldsIn is a table whose column f is of a type.
 type fieldsIn struct {
 	t              *testing.T
