@@ -626,9 +626,9 @@ func TestCheck(t *testing.T) {
 		policy  slidingttl.Policy
 		longest time.Duration
 	}{
-		{session, session.IdleGrace},
-		{withSlack(session, 10*time.Minute), session.IdleGrace + 10*time.Minute},
-		{slidingttl.Policy{IdleGrace: 8 * time.Hour, MaxLifetime: day, Slack: time.Hour, MaxSlack: 8 * time.Hour}, 16 * time.Hour},
+		{session, session.IdleGrace + time.Minute}, // for a lowering, Options.MaxSkew
+		{withSlack(session, 10*time.Minute), session.IdleGrace + 11*time.Minute},
+		{slidingttl.Policy{IdleGrace: 8 * time.Hour, MaxLifetime: day, Slack: time.Hour, MaxSlack: 8 * time.Hour}, 16*time.Hour + time.Minute},
 		{slidingttl.Policy{IdleGrace: 18 * time.Hour, MaxLifetime: day, Slack: 8 * time.Hour}, day},
 		{slidingttl.Policy{IdleGrace: time.Hour, MaxLifetime: day, Promote: true}, day},
 	} {

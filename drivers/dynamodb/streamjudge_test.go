@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,9 +94,9 @@ func judgeStream(t *testing.T, seed uint64) {
 	d.add("")
 	d.add("")
 	var g graves
-	var refused, unsaved, unburied bool
+	var refused, unsaved, unburied atomic.Bool
 	g.fails = func() error {
-		if unburied {
+		if unburied.Load() {
 			return errors.New("disk full")
 		}
 		return nil
@@ -104,7 +105,7 @@ func judgeStream(t *testing.T, seed uint64) {
 	o.Every = 4 * time.Minute
 	save, told := o.Save, map[string][]time.Time{} // gaps
 	o.Save = func(ctx context.Context, place []byte) error {
-		if unsaved {
+		if unsaved.Load() {
 			return errors.New("503 SlowDown")
 		}
 		return save(ctx, place)
@@ -117,6 +118,8 @@ func judgeStream(t *testing.T, seed uint64) {
 			return
 		}
 		told[gap.Shard] = append(told[gap.Shard], time.Now())
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		if ago := time.Since(d.well[gap.Shard]); ago < 23*time.Hour {
 			t.Errorf("a gap of %s, which was read %v ago", gap.Shard, ago)
 		}
@@ -126,7 +129,7 @@ func judgeStream(t *testing.T, seed uint64) {
 	start := func() {
 		s := d.flowing(t, o)
 		d.fails = func(string) error {
-			if refused {
+			if refused.Load() {
 				return errors.New("AccessDeniedException")
 			}
 			return nil
@@ -141,9 +144,11 @@ func judgeStream(t *testing.T, seed uint64) {
 		}
 	}
 	healthy := func() {
-		if stop == nil || refused || unsaved || unburied {
+		if stop == nil || refused.Load() || unsaved.Load() || unburied.Load() {
 			return
 		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		for _, s := range d.shards {
 			sound := true
 			for id := s.id; id != ""; id = d.all[id].parent {
@@ -178,11 +183,11 @@ func judgeStream(t *testing.T, seed uint64) {
 		case 3:
 			s.refused = !s.refused
 		case 4:
-			refused = !refused
+			refused.Store(!refused.Load())
 		case 5:
-			unsaved = !unsaved
+			unsaved.Store(!unsaved.Load())
 		case 6:
-			unburied = !unburied
+			unburied.Store(!unburied.Load())
 		}
 		d.mu.Unlock()
 		if what >= 7 {
@@ -196,7 +201,9 @@ func judgeStream(t *testing.T, seed uint64) {
 		healthy()
 	}
 	d.mu.Lock()
-	refused, unsaved, unburied = false, false, false
+	for _, f := range []*atomic.Bool{&refused, &unsaved, &unburied} {
+		f.Store(false)
+	}
 	for _, s := range d.shards {
 		s.refused = false
 	}
