@@ -232,7 +232,6 @@ func (s *Stream) take(r *reading, record *streams.Record, c Change, lives map[pr
 	}
 	if !c.At.IsZero() {
 		r.latest = max(r.latest, uint64(c.At.UnixMilli()))
-		r.at.Read = max(r.at.Read, c.At.UnixMilli())
 	}
 	return bytes
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -834,24 +835,33 @@ func TestStreamThroughOfItsEndUnsaved(t *testing.T) {
 		latest := &river{shards: []*reach{{id: "latest-a", keys: numberedKeys("latest", 3)}}}
 		var g graves
 		o := g.options()
-		save, unsaved := o.Save, false
+		save := o.Save
+		var ended atomic.Bool // the former stream has, and since then Save fails
 		o.Save = func(ctx context.Context, place []byte) error {
-			if unsaved {
+			if ended.Load() {
 				return errors.New("503 SlowDown")
 			}
 			return save(ctx, place)
 		}
-		name := "former"
 		s := latest.flowing(t, o)
 		former.calls = latest.calls
-		s.client, s.opts.ARN, s.arn = rivers{former, latest}, "", func(context.Context) (string, error) { return "arn:table/t/stream/" + name, nil }
-		g.run(t, s, time.Minute)
-		former.disabled, former.shards[0].closed, unsaved = true, true, true
-		latest.shards[0].at = time.Now()
-		name = "latest"
+		s.client, s.opts.ARN, s.arn = rivers{former, latest}, "", func(context.Context) (string, error) {
+			if ended.Load() {
+				return "arn:table/t/stream/latest", nil
+			}
+			return "arn:table/t/stream/former", nil
+		}
+		time.AfterFunc(time.Minute, func() {
+			former.mu.Lock()
+			defer former.mu.Unlock()
+			former.disabled, former.shards[0].closed = true, true
+			latest.shards[0].at = time.Now()
+			ended.Store(true)
+		})
+		began := time.Now()
 		g.run(t, s, 5*time.Hour)
-		if past := s.Through().Sub(latest.shards[0].at); past > time.Minute {
-			t.Errorf("Through is %v after what died in the latest stream; buried are %q", past, g.keys())
+		if past := s.Through().Sub(began); past > 2*time.Minute {
+			t.Errorf("Through is %v after the start, and what died in the latest stream after a minute is not handed over: %q", past, g.keys())
 		}
 	})
 }
