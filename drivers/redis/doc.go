@@ -32,7 +32,8 @@
 // a failover, gets its text. A touch and a replace take a record for dead when its expiry has
 // passed by the server's time or by the caller's. So one that waited in the server until its
 // record was dead does not land. A new life goes by the server's time alone, unless the store
-// has another clock (slidingttl.Options.Now).
+// has another clock (slidingttl.Options.Now). In a cluster any node may be asked for its time
+// before a write; if it is silent, others are asked within about a second.
 //
 // Scripts are sent by other connections than reads, at most 128 at a time. So no read waits
 // behind a write that the server holds back (CLIENT PAUSE WRITE).
@@ -47,4 +48,13 @@
 // network errors the client repeats reads until the context ends, so give the context a
 // deadline. A write is sent once. If its answer was lost, or has not come for 10 s, the error
 // matches driver.ErrAmbiguous.
+//
+// A batch over a cluster with a silent node has what the other nodes answer. One of more than
+// 2,000 keys is then sent in growing steps, all of it before its context's deadline. A batch
+// that is cancelled before its deadline, or while rueidis opens a connection to that node, may
+// fail a second later without the other nodes' answers.
+//
+// A panic in a hook of the client is the call's error, a *slidingttl.PanicError. One in
+// AuthCredentialsFn or DialCtxFn, as a connection is made, leaves rueidis waiting for that
+// connection: let these return an error.
 package redis

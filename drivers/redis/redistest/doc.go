@@ -21,6 +21,13 @@
 // [StartVirtual] starts miniredis, another implementation, in this process. Its clock moves
 // only when the test moves it, and keys expire by it.
 //
+//	server := redistest.StartVirtual(t)
+//	d, err := redis.New[Session](server.Client(t), nil)
+//	...
+//	store, err := slidingttl.New(d, policy, &slidingttl.Options[Session]{Now: server.Now})
+//	...
+//	server.Advance(30 * time.Minute)
+//
 // # Faults
 //
 // A [Proxy] between a client and any of these delays answers, loses them, and redirects a
