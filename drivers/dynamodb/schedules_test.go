@@ -10,10 +10,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unique"
 	"unsafe"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -216,7 +218,7 @@ type explorer struct {
 	items     *interned
 	histories []history
 	sets      [][]configuration
-	setIDs    map[string]int
+	setIDs    map[fingerprint]int
 	expanded  map[[2]int]int
 	replays   map[replayKey]step
 	drivers   [3]*Driver[attrs]
@@ -236,7 +238,7 @@ func newExplorer(t testing.TB, s settings) *explorer {
 	t.Helper()
 	x := &explorer{
 		settings: s, items: newInterned(), histories: []history{{next: map[result]int{}}},
-		setIDs: map[string]int{}, expanded: map[[2]int]int{}, replays: map[replayKey]step{}, answers: map[string]int{},
+		setIDs: map[fingerprint]int{}, expanded: map[[2]int]int{}, replays: map[replayKey]step{}, answers: map[string]int{},
 	}
 	x.client = &toyClient{items: x.items}
 	for i := range x.drivers {
@@ -869,15 +871,20 @@ func (x *explorer) expand(set int, t int8) int {
 
 func (x *explorer) setOf(cfg []configuration) int {
 	slices.SortFunc(cfg, func(a, b configuration) int { return bytes.Compare(a.bytes(), b.bytes()) })
-	var all strings.Builder
-	for i := range cfg {
-		all.Write(cfg[i].bytes())
+	var m fingerprint
+	for i, seed := range seeds {
+		var h maphash.Hash
+		h.SetSeed(seed)
+		for j := range cfg {
+			h.Write(cfg[j].bytes())
+		}
+		m[i] = h.Sum64()
 	}
-	id, ok := x.setIDs[all.String()]
+	id, ok := x.setIDs[m]
 	if !ok {
 		id = len(x.sets)
-		x.setIDs[all.String()] = id
-		x.sets = append(x.sets, cfg)
+		x.setIDs[m] = id
+		x.sets = append(x.sets, slices.Clip(cfg))
 	}
 	return id
 }
@@ -911,57 +918,80 @@ func (x *explorer) respond(set, p int, out ending) int {
 	return x.setOf(kept)
 }
 
-// edge is how a state was reached.
+// edge is how a state was reached, and what the tables held in it.
 type edge struct {
-	from int
-	what string
+	from  int
+	what  unique.Handle[string]
+	items [2]int
 }
 
-// explore plays all schedules from s. It returns the number of states, and the schedule of a violation.
+// fingerprint stands for a value, of which it is a hash: two of a billion values have the same by a chance of 1 in 10^20.
+type fingerprint [2]uint64
+
+var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+
+func fingerprintOf[V comparable](v V) fingerprint {
+	return fingerprint{maphash.Comparable(seeds[0], v), maphash.Comparable(seeds[1], v)}
+}
+
+// explore plays all schedules from s. It returns the number of states, and the schedule of a violation. It holds
+// whole the states that are to be expanded, and of others their fingerprints.
 func (x *explorer) explore(s state) (states int, violation []string) {
-	index := map[state]int{s: 0}
-	order := []state{s}
-	edges := []edge{{-1, ""}}
-	trace := func(i int, last string) (all []string) {
-		all = []string{last, "value " + x.show(order[i].items[0]), "life " + x.show(order[i].items[1]), fmt.Sprintf("the record could be %+v", x.sets[order[i].cfg][0].a)}
+	seen := map[fingerprint]struct{}{fingerprintOf(s): {}}
+	edges := []edge{{-1, unique.Make(""), s.items}}
+	trace := func(i int, s state, last string) (all []string) {
+		all = []string{last, "value " + x.show(s.items[0]), "life " + x.show(s.items[1]), fmt.Sprintf("the record could be %+v", x.sets[s.cfg][0].a)}
 		for ; i > 0; i = edges[i].from {
-			all = append([]string{edges[i].what + "\t| " + x.show(order[i].items[0]) + " | " + x.show(order[i].items[1])}, all...)
+			e := &edges[i]
+			all = append([]string{e.what.Value() + "\t| " + x.show(e.items[0]) + " | " + x.show(e.items[1])}, all...)
 		}
 		return all
 	}
-	for i := 0; i < len(order); i++ {
-		s := order[i]
-		push := func(n state, what string) {
-			n.cfg = x.expand(n.cfg, n.t)
-			if _, ok := index[n]; !ok {
-				index[n] = len(order)
-				order = append(order, n)
-				edges = append(edges, edge{i, what})
+	expanded := 0
+	for wave, next := []state{s}, []state(nil); len(wave) > 0; wave, next = next, wave[:0] {
+		for _, s := range wave {
+			push := func(n state, what string) {
+				n.cfg = x.expand(n.cfg, n.t)
+				m := fingerprintOf(n)
+				if _, ok := seen[m]; !ok {
+					seen[m] = struct{}{}
+					next = append(next, n)
+					edges = append(edges, edge{expanded, unique.Make(what), n.items})
+				}
 			}
-		}
-		// Time passes. No call lasts longer than two ticks.
-		if int(s.t) < x.ticks && !slices.ContainsFunc(s.p[:], func(p process) bool { return p.busy && s.t-p.op.now >= 2 }) {
-			n := s
-			n.t++
-			n.before = [2]int{-1, -1}
-			n.cfg = x.forget(n.cfg)
-			push(n, "a tick")
-		}
-		// TTL.
-		for place, item := range s.items {
-			if ttl, _ := parseExpiry("ttl", x.items.items[item]["ttl"]); item != 0 && ttl != 0 && ttl <= instant(s.t) {
-				n := s
-				n.items[place], n.before[place] = 0, -1
-				push(n, "TTL deletes "+[]string{"the value", "the life"}[place])
+			if bad := x.successors(s, push); bad != "" {
+				return expanded, trace(expanded, s, bad)
 			}
-		}
-		for p := range s.p {
-			if bad := x.advance(s, p, push); bad != "" {
-				return i, trace(i, bad)
-			}
+			expanded++
 		}
 	}
-	return len(order), nil
+	return expanded, nil
+}
+
+// successors pushes what can come after s. It returns what an answer was that the contract cannot explain.
+func (x *explorer) successors(s state, push func(state, string)) (violation string) {
+	// Time passes. No call lasts longer than two ticks.
+	if int(s.t) < x.ticks && !slices.ContainsFunc(s.p[:], func(p process) bool { return p.busy && s.t-p.op.now >= 2 }) {
+		n := s
+		n.t++
+		n.before = [2]int{-1, -1}
+		n.cfg = x.forget(n.cfg)
+		push(n, "a tick")
+	}
+	// TTL.
+	for place, item := range s.items {
+		if ttl, _ := parseExpiry("ttl", x.items.items[item]["ttl"]); item != 0 && ttl != 0 && ttl <= instant(s.t) {
+			n := s
+			n.items[place], n.before[place] = 0, -1
+			push(n, "TTL deletes "+[]string{"the value", "the life"}[place])
+		}
+	}
+	for p := range s.p {
+		if bad := x.advance(s, p, push); bad != "" {
+			return bad
+		}
+	}
+	return ""
 }
 
 func (x *explorer) show(item int) string {
