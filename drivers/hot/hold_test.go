@@ -3,6 +3,7 @@ package hot_test
 import (
 	"context"
 	"errors"
+	"math"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,6 +38,25 @@ func TestStaleness(t *testing.T) {
 			t.Errorf("Stats: %+v; want %+v", got, want)
 		}
 	})
+}
+
+// The longest bounds are for ever, not for never.
+func TestBoundsOfAges(t *testing.T) {
+	r := newRemote[string](t)
+	h, err := hot.New(r, hot.Bounds{Records: 10, Staleness: math.MaxInt64, Absence: math.MaxInt64}, nil)
+	ok(t, "New", err)
+	r.put(t, key, "kept", time.Hour)
+	for _, trips := range []int{1, 0} {
+		reads(t, r, h, "kept", trips)
+		n := r.during(func() {
+			if _, err := h.Get(t.Context(), "absent"); !errors.Is(err, driver.ErrNotFound) {
+				t.Errorf("Get: %v; want %v", err, driver.ErrNotFound)
+			}
+		})
+		if n != trips {
+			t.Errorf("Get of an absent record: %d trips; want %d", n, trips)
+		}
+	}
 }
 
 // A held record's age counts from the beginning of its read, however long that took.

@@ -88,7 +88,7 @@ func (t *tier[T]) get(key string) *record[T] {
 	if r.absent {
 		most = t.absence
 	}
-	if time.Since(t.began) >= r.at+most {
+	if time.Since(t.began)-r.at >= most {
 		return nil
 	}
 	return r

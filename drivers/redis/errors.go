@@ -30,6 +30,11 @@ func (e unquoted) Unwrap() error { return e.err }
 // src/server.c; of the last two src/script.c, of Redis 7.0, and of Redis 7.2 and Valkey.
 var refusals = []string{"NOAUTH", "NOPERM", "WRONGPASS", "The user executing the script can't", "ACL failure in"}
 
+// redirects reports whether a node answers that another one has the key.
+func redirects(a Answer) bool {
+	return a.Kind == Refused && (strings.HasPrefix(a.Err.Error(), "MOVED ") || strings.HasPrefix(a.Err.Error(), "ASK "))
+}
+
 var errAnswer = errors.New("an answer of another kind")
 
 // failed maps an answer that is none to the errors of the driver contract.

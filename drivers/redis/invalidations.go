@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/redis/rueidis"
+
+	"github.com/slidingttl/slidingttl/internal/hook"
 )
 
 // Invalidations passes on the servers' push messages about records that a client has read.
@@ -38,16 +40,19 @@ type forgetter interface {
 
 // Track returns o with tracking of all that the client reads. o must not have DisableCache set.
 // DisableAutoPipelining is taken out: connections without pipelining pass no messages on. If
-// o has OnInvalidations, that is called first. The client's own caching (DoCache) does not work in
+// o has OnInvalidations, that is called first; a panic in it, which no call could return, ends there. The client's own caching (DoCache) does not work in
 // this mode.
 func (i *Invalidations) Track(o rueidis.ClientOption) rueidis.ClientOption {
 	own := o.OnInvalidations
 	o.ClientTrackingOptions, o.DisableAutoPipelining = []string{"OPTOUT"}, false
 	o.OnInvalidations = func(keys []rueidis.RedisMessage) {
+		defer i.pass(keys)
 		if own != nil {
-			own(keys)
+			_ = hook.Recover(func() error {
+				own(keys)
+				return nil
+			})
 		}
-		i.pass(keys)
 	}
 	return o
 }

@@ -40,7 +40,10 @@ func TestInvalidations(t *testing.T) {
 	option := proxy.Option(server.Option())
 	option.PipelineMultiplex = -1 // one connection
 	option.DisableAutoPipelining = true
-	option.OnInvalidations = func([]rueidis.RedisMessage) { asked <- true }
+	option.OnInvalidations = func([]rueidis.RedisMessage) {
+		asked <- true
+		panic("a hook's bug")
+	}
 	client := redistest.NewClient(t, pushed.Track(option))
 	here := open[profile](t, client, redis.Options{Prefix: "here:"})
 	elsewhere := open[profile](t, server.Client(t), redis.Options{Prefix: "here:"})

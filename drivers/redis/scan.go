@@ -44,7 +44,7 @@ func (d *Driver[T]) Segments(ctx context.Context, n int) ([]driver.Cursor, error
 // Scan implements driver.Scanner, by SCAN and pipelined reads of the headers. limit is SCAN's
 // COUNT. A cursor of SCAN is valid only in the server process that returned it: after a restart or
 // a failover of a node its segment starts again, and Page.Restarted says so. Do not reshard a cluster during a scan: a record that
-// moves may be missed. A cursor from before slots changed nodes is a *driver.InvalidError.
+// moves may be missed, or listed twice. A cursor from before slots changed nodes is a *driver.InvalidError.
 func (d *Driver[T]) Scan(ctx context.Context, from driver.Cursor, limit int) (driver.Page, error) {
 	return d.scan(ctx, from, limit, nil)
 }
@@ -142,7 +142,17 @@ var quoted = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `\`
 
 // describe adds the records under these Redis keys to page. It reads no values, so another
 // program's record has no version. Keys of other types are passed over, or with others are Scanned.Other.
+// Keys of a slot that moves, which a node lists and does not serve, are read as in calls by key.
 func (d *Driver[T]) describe(ctx context.Context, client Client, keys []string, page *driver.Page, others bool) error {
+	var moving []string
+	if err := d.describeAt(ctx, client, keys, page, others, &moving); err != nil || len(moving) == 0 {
+		return err
+	}
+	return d.describeAt(ctx, d.client, moving, page, others, nil)
+}
+
+// describeAt adds to moving, if that is not nil, the keys for which client answers that another node has them.
+func (d *Driver[T]) describeAt(ctx context.Context, client Client, keys []string, page *driver.Page, others bool, moving *[]string) error {
 	cs := make([]Command, 0, 3*len(keys))
 	for _, key := range keys {
 		cs = append(cs,
@@ -155,6 +165,10 @@ func (d *Driver[T]) describe(ctx context.Context, client Client, keys []string, 
 		header, size, gone := answers[3*i], answers[3*i+1], answers[3*i+2].Integer
 		bad := slices.IndexFunc(answers[3*i:3*i+3], func(a Answer) bool { return a.Kind != String && a.Kind != Integer })
 		if bad >= 0 {
+			if moving != nil && redirects(answers[3*i+bad]) {
+				*moving = append(*moving, key)
+				continue
+			}
 			if err := failed(ctx, answers[3*i+bad]); !errors.Is(err, driver.ErrInvalid) {
 				return err
 			}

@@ -119,6 +119,25 @@ func TestScanInCluster(t *testing.T) {
 	}
 }
 
+// The node to which a slot moves lists its keys before it serves them.
+func TestScanOfAMovingSlot(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	d := open[profile](t, cluster.Client(t), redis.Options{})
+	now := driver.Floor(time.Now())
+	insert := func(key string) {
+		_, err := d.Insert(t.Context(), key, profile{}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now)
+		ok(t, "Insert", err)
+	}
+	for i := range 30 {
+		insert(fmt.Sprint(i))
+	}
+	moving(t, cluster, "moving")
+	insert("moving") // by ASK
+	if all, _, _ := scanned(t, d, 1, 10); len(all) != 31 || all["moving"].CreatedAt != now {
+		t.Errorf("scanned %d of 31 records: %+v", len(all), all)
+	}
+}
+
 func TestScanOfVirtual(t *testing.T) {
 	client := redistest.StartVirtual(t).Client(t)
 	d := open[profile](t, client, redis.Options{Prefix: "p:"})

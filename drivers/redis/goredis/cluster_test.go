@@ -96,6 +96,43 @@ func TestGetBesideBatch(t *testing.T) {
 	batch.Wait()
 }
 
+// Walks of a cluster share a node's bound: reads by key find connections beside many.
+func TestWalksShareABound(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Option().InitAddress, PoolSize: 4})
+	t.Cleanup(func() { _ = c.Close() })
+	hold := held{begun: make(chan struct{}, 10), end: make(chan struct{})}
+	c.OnNewNode(func(node *redis.Client) { node.AddHook(&hold) })
+	d := open[string](t, c, slidingredis.Options{})
+	insert(t, d, "k")
+	segments, err := d.Segments(t.Context(), 1)
+	ok(t, "Segments", err)
+	var walks sync.WaitGroup
+	walk := func(ctx context.Context) (err error) {
+		for at := segments[0]; at != "" && err == nil; {
+			var page driver.Page
+			page, err = d.Scan(ctx, at, 100)
+			at = page.Next
+		}
+		return err
+	}
+	walks.Go(func() { ok(t, "a walk", walk(t.Context())) })
+	<-hold.begun
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	walks.Go(func() {
+		if err := walk(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a walk beside one that takes the node's share: %v", err)
+		}
+	})
+	<-ctx.Done()
+	if n := len(hold.begun); n > 0 {
+		t.Errorf("%d pipelines more than the node's share", n)
+	}
+	close(hold.end)
+	walks.Wait()
+}
+
 // held is a hook that holds pipelines of three commands back until end is closed.
 type held struct {
 	breaker

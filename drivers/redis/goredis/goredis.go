@@ -20,12 +20,17 @@ import (
 //
 // The caller closes c. A client that cannot keep the driver's promises is a *driver.InvalidError.
 func New(c goredis.UniversalClient) (redis.Client, error) {
-	own := &client{all: c}
+	own := &client{all: c, bounds: new(bounds)}
 	var options *goredis.Options
 	switch c := c.(type) {
 	case *goredis.Client:
-		options = c.Options()
+		if c != nil {
+			options = c.Options()
+		}
 	case *goredis.ClusterClient:
+		if c == nil {
+			break
+		}
 		o := c.Options()
 		if o.ReadOnly || o.RouteByLatency || o.RouteRandomly {
 			return nil, invalid("ReadOnly, RouteByLatency or RouteRandomly", "set", "must not be set: replicas are behind")
@@ -35,7 +40,8 @@ func New(c goredis.UniversalClient) (redis.Client, error) {
 		}
 		own.cluster = c // node sees what NewClient makes of these
 		options = &goredis.Options{PoolSize: o.PoolSize, MaxActiveConns: o.MaxActiveConns, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout}
-	default:
+	}
+	if options == nil {
 		return nil, invalid("client", "of another type", "must be a *redis.Client or a *redis.ClusterClient of go-redis, not nil")
 	}
 	if err := unsound(options); err != nil {
@@ -72,10 +78,15 @@ func pool(o *goredis.Options) int {
 func share(o *goredis.Options) int { return pool(o) / 2 }
 
 type client struct {
-	all       goredis.UniversalClient
-	cluster   *goredis.ClusterClient // all, if that is a cluster's
-	writes    sync.Map               // of nodes: a channel with room for share
-	pipelines sync.Map               // of nodes: a channel with room for half as many
+	all     goredis.UniversalClient
+	cluster *goredis.ClusterClient // all, if that is a cluster's
+	*bounds
+}
+
+// bounds are of all calls to a node, also those of the clients that Nodes returns.
+type bounds struct {
+	writes    sync.Map // of nodes: a channel with room for share
+	pipelines sync.Map // of nodes: a channel with room for half as many
 }
 
 // once is a command that go-redis does not retry, nor sends once ctx has ended: it looks at a context before it
@@ -271,7 +282,7 @@ func (c *client) Nodes(ctx context.Context) (map[string]redis.Client, error) {
 		return redis.Answer{Err: c.cluster.ForEachShard(ctx, func(_ context.Context, node *goredis.Client) error {
 			mu.Lock()
 			defer mu.Unlock()
-			all[node.Options().Addr] = &client{all: node}
+			all[node.Options().Addr] = &client{all: node, bounds: c.bounds}
 			return nil
 		})}
 	})

@@ -455,22 +455,24 @@ func TestGetBesideSilentNode(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	one := []string{"127.0.0.1:1"}
 	for name, c := range map[string]redis.UniversalClient{
-		"nil":     nil,
-		"a ring":  redis.NewRing(&redis.RingOptions{}),
-		"pool":    redis.NewClient(&redis.Options{Addr: one[0], PoolSize: 1}),
-		"timeout": redis.NewClient(&redis.Options{Addr: one[0], ReadTimeout: -1}),
-		"replica": redis.NewClusterClient(&redis.ClusterOptions{Addrs: one, ReadOnly: true}),
-		"slots":   redis.NewFailoverClusterClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: one}),
-		"cache":   redis.NewClient(&redis.Options{Addr: one[0], ClientSideCacheConfig: &redis.ClientSideCacheConfig{}}),
-		"a cache": redis.NewClient(&redis.Options{Addr: one[0], ClientSideCache: redis.NewLocalCache(redis.CacheConfig{})}),
-		"conns":   redis.NewClient(&redis.Options{Addr: one[0], MaxActiveConns: 1}),
-		"write":   redis.NewClient(&redis.Options{Addr: one[0], WriteTimeout: -1}),
-		"writes":  redis.NewClusterClient(&redis.ClusterOptions{Addrs: one, WriteTimeout: -1}),
+		"nil":        nil,
+		"no client":  (*redis.Client)(nil),
+		"no cluster": (*redis.ClusterClient)(nil),
+		"a ring":     redis.NewRing(&redis.RingOptions{}),
+		"pool":       redis.NewClient(&redis.Options{Addr: one[0], PoolSize: 1}),
+		"timeout":    redis.NewClient(&redis.Options{Addr: one[0], ReadTimeout: -1}),
+		"replica":    redis.NewClusterClient(&redis.ClusterOptions{Addrs: one, ReadOnly: true}),
+		"slots":      redis.NewFailoverClusterClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: one}),
+		"cache":      redis.NewClient(&redis.Options{Addr: one[0], ClientSideCacheConfig: &redis.ClientSideCacheConfig{}}),
+		"a cache":    redis.NewClient(&redis.Options{Addr: one[0], ClientSideCache: redis.NewLocalCache(redis.CacheConfig{})}),
+		"conns":      redis.NewClient(&redis.Options{Addr: one[0], MaxActiveConns: 1}),
+		"write":      redis.NewClient(&redis.Options{Addr: one[0], WriteTimeout: -1}),
+		"writes":     redis.NewClusterClient(&redis.ClusterOptions{Addrs: one, WriteTimeout: -1}),
 	} {
 		if _, err := goredis.New(c); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%s: %v; want %v", name, err, driver.ErrInvalid)
 		}
-		if c != nil {
+		if !strings.HasPrefix(name, "n") {
 			_ = c.Close()
 		}
 	}
