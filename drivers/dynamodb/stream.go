@@ -240,11 +240,7 @@ func (s *Stream) Run(ctx context.Context) error {
 // permanent is an error that a retry cannot help.
 type permanent struct{ error }
 
-func (s *Stream) report(err error) {
-	if s.opts.OnError != nil {
-		s.opts.OnError(err)
-	}
-}
+func (s *Stream) report(err error) { hook.Tell(s.opts.OnError, err) }
 
 func (s *Stream) tell(gap *GapError) {
 	s.counts.gaps.Add(1)

@@ -74,6 +74,7 @@ func (g *graves) options() StreamOptions {
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			g.errors = append(g.errors, err)
+			panic("a hook's bug")
 		},
 	}
 }

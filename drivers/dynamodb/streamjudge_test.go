@@ -112,7 +112,7 @@ func judgeStream(t *testing.T, seed uint64) {
 	}
 	tell := o.OnError
 	o.OnError = func(err error) {
-		tell(err)
+		defer tell(err) // which panics
 		var gap *GapError
 		if !errors.As(err, &gap) {
 			return

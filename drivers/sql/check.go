@@ -390,8 +390,6 @@ func (t *table) checkTable(d *description) error {
 		switch {
 		case !ok:
 			errs = append(errs, t.invalid(fmt.Sprintf("column %q", name), "missing", "must be there"))
-		case c.twin:
-			errs = append(errs, t.invalid(fmt.Sprintf("column %q", name), "beside one of that name in other letters", "must have a name of its own, whatever its case"))
 		case c.moves:
 			errs = append(errs, t.invalid(fmt.Sprintf("column %q", name), "set by ON UPDATE, or GENERATED", "must hold what was written"))
 		case fits != nil && !fits(c):
@@ -418,7 +416,11 @@ func (t *table) checkTable(d *description) error {
 	}
 	slices.Sort(key)
 	for _, name := range slices.Sorted(maps.Keys(d.columns)) {
-		if c := d.columns[name]; len(t.values) > 0 && !c.null && !c.filled && !strings.Contains(strings.ToLower(t.ownColumns()), t.dialect.quote(name)) {
+		c := d.columns[name]
+		if c.twin {
+			errs = append(errs, t.invalid(fmt.Sprintf("column %q", name), "beside one of that name in other letters", "must have a name of its own, whatever its case"))
+		}
+		if len(t.values) > 0 && !c.null && !c.filled && !strings.Contains(strings.ToLower(t.ownColumns()), t.dialect.quote(name)) {
 			errs = append(errs, t.invalid(fmt.Sprintf("column %q", name), "NOT NULL", "must have a default, or be in Options.Row: the driver inserts rows without it"))
 		}
 	}

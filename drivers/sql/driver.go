@@ -82,7 +82,8 @@ func Over[T any](db *stdsql.DB, on client.Pool, dialect Dialect, table string, o
 		key: o.Key, created: o.CreatedAt, expires: o.ExpiresAt, sweep: o.SweepAt, version: o.Version,
 		values: o.values(), fields: o.kinds(), blank: o.blank(), json: o.Value != "", maxKey: o.MaxKey, retain: o.Retain, keepReplaced: o.Replaced, keepDeleted: o.Deletes, maxSkew: o.MaxSkew, syncTouches: o.SyncTouches,
 	})
-	return &Driver[T]{table: t, codec: codec[T]{o.Row.Fields, o.LifeOnly}}, nil
+	_, standard := t.pool.(standardPool)
+	return &Driver[T]{table: t, codec: codec[T]{o.Row.Fields, o.LifeOnly, standard}}, nil
 }
 
 // Resolution implements driver.Driver: a millisecond.

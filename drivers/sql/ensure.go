@@ -33,6 +33,7 @@ type traits struct {
 	rollsBack      bool           // a lost conflict ends the whole transaction, without a word to its client
 	scansBytes     bool           // texts are scanned as bytes
 	finite         bool           // it has no other numbers: some columns take NaN for zero
+	lastYear       int            // of a time: its client sends later ones as others; zero: it refuses them itself
 	ends           driver.Instant // the last of a Timestamp; zero: none that matters
 	inProcess      bool           // the database runs in this process, which prepares statements and queues writers itself
 }

@@ -105,7 +105,7 @@ func (t *table) keepsTimes(ctx context.Context, column string) (bool, error) {
 // all but the first.
 func (t *table) comesBack(ctx context.Context, i int, cast string, rounds bool) (rule string, err error) {
 	query, read := t.dialect.bind("SELECT "+cast), false
-	at := time.UnixMilli(1796048778600)
+	at := time.UnixMilli(1796048778657)
 	for n := range sampleTexts {
 		given, got := t.blank()[i], t.blank()[i]
 		sample(reflect.ValueOf(given).Elem(), n, at)

@@ -192,7 +192,7 @@ ORDER BY i.indexrelid, k.place`
 // In place of a generated column, which changes with them, stand those that it is made of; before version 15
 // it depends on these itself.
 const postgresKeyed = `
-SELECT DISTINCT lower(f.attname)
+SELECT DISTINCT f.attname
 FROM pg_index JOIN pg_attribute a ON a.attrelid = indrelid AND a.attnum = ANY ((indkey::int2[])[0:indnkeyatts - 1])
 JOIN pg_attribute f ON f.attrelid = indrelid AND (f.attnum = a.attnum OR a.attgenerated <> '' AND EXISTS (
 	SELECT FROM pg_depend WHERE refclassid = 'pg_class'::regclass AND refobjid = indrelid AND refobjsubid = f.attnum
@@ -223,7 +223,7 @@ WITH leaves AS (
 	UNION SELECT to_regclass($1), 0)
 SELECT relid::regclass::text, '', '' FROM leaves WHERE level > 0
 UNION ALL
-SELECT '', CASE WHEN c.relkind = 'I' THEN '' ELSE 'CONCURRENTLY ' END || 'IF EXISTS ' || i.indexrelid::regclass, lower(a.attname)
+SELECT '', CASE WHEN c.relkind = 'I' THEN '' ELSE 'CONCURRENTLY ' END || 'IF EXISTS ' || i.indexrelid::regclass, a.attname
 FROM leaves JOIN pg_index i ON i.indrelid = relid AND NOT i.indisvalid
 JOIN pg_class c ON c.oid = i.indexrelid
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
@@ -245,8 +245,10 @@ func (p postgres) describe(ctx context.Context, db *stdsql.DB, schema, table str
 		return d, err
 	}
 	err = each(ctx, db, postgresKeyed, []any{name}, func(scan func(...any) error) error {
-		d.keyed = append(d.keyed, "")
-		return scan(&d.keyed[len(d.keyed)-1])
+		var column string
+		err := scan(&column)
+		d.keyed = append(d.keyed, strings.ToLower(column))
+		return err
 	})
 	if err != nil {
 		return d, err
@@ -257,7 +259,7 @@ func (p postgres) describe(ctx context.Context, db *stdsql.DB, schema, table str
 			return err
 		}
 		if index != "" {
-			d.invalid = append(d.invalid, invalidIndex{index, column})
+			d.invalid = append(d.invalid, invalidIndex{index, strings.ToLower(column)})
 		} else {
 			d.parts = append(d.parts, table)
 		}
@@ -486,7 +488,8 @@ func (postgres) types() traits {
 		locks:      postgresLatest,
 		dies: "CASE WHEN current_setting('transaction_isolation') NOT LIKE 'read %%' AND %[1]s >= " + postgresTime("transaction_timestamp()") +
 			" THEN CASE WHEN %[1]s > " + postgresTime("clock_timestamp()") + " THEN %[1]s ELSE 0 END ELSE 9223372036854775807 END",
-		online: " CONCURRENTLY", isolation: stdsql.LevelReadCommitted,
+		lastYear: 294276,
+		online:   " CONCURRENTLY", isolation: stdsql.LevelReadCommitted,
 		grant: grant,
 		with:  fmt.Sprintf(" WITH (fillfactor = %d)", fillfactor),
 	}

@@ -123,8 +123,8 @@ func (s *Sweeper) Stats() SweepStats {
 // Run sweeps until ctx ends, and then returns.
 func (s *Sweeper) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil && s.opts.OnError != nil {
-			s.opts.OnError(err)
+		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
+			hook.Tell(s.opts.OnError, err)
 		}
 		_ = driver.Sleep(ctx, s.opts.Every/2+rand.N(s.opts.Every))
 	}

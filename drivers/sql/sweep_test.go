@@ -352,7 +352,10 @@ func TestSweeperRuns(t *testing.T) {
 				cancel() // the transaction, too
 				return nil
 			},
-			OnError: func(err error) { reported = err },
+			OnError: func(err error) {
+				reported = err
+				panic("a hook's bug")
+			},
 		})
 		s.Run(ctx)
 		if !errors.Is(reported, errCut) || s.Stats().Failed != 2 {

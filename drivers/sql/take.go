@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/hook"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -45,12 +46,12 @@ func (s *Sweeper) batch(ctx context.Context, limit int, take takeRows) (b swept,
 	s.counts.deleted.Add(uint64(b.deleted))
 	s.counts.filed.Add(uint64(b.filed))
 	s.counts.skipped.Add(uint64(b.skipped))
-	if b.skipped > 0 && s.opts.OnError != nil {
+	if b.skipped > 0 {
 		rule := "must have an expiry that can be read, and a value whose JSON fits max_allowed_packet"
 		if b.refused != nil {
 			rule = "must not be refused or kept by the table when it is deleted, or when " + s.table.sweep + " is set"
 		}
-		s.opts.OnError(&driver.InvalidError{Field: "row", Value: fmt.Sprintf("skipped, %d times", b.skipped), Rule: rule, Err: b.refused})
+		hook.Tell(s.opts.OnError, &driver.InvalidError{Field: "row", Value: fmt.Sprintf("skipped, %d times", b.skipped), Rule: rule, Err: b.refused})
 	}
 	return b, err
 }

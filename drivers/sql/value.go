@@ -1,6 +1,7 @@
 package sql
 
 import (
+	stdsql "database/sql"
 	sqldriver "database/sql/driver"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/slidingttl/slidingttl/internal/hook"
 	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -19,6 +21,7 @@ import (
 type codec[T any] struct {
 	fields   func(v *T) []any // nil: one column of JSON, or none
 	lifeOnly bool
+	standard bool // database/sql scans
 }
 
 func (c *codec[T]) encode(v T) ([]any, error) {
@@ -71,6 +74,9 @@ func (a affinity) keeps(v any) bool {
 		len(text) <= 15 && text != "-0" && !strings.Contains(text, "e") && strconv.FormatFloat(f, 'g', -1, 64) == text
 }
 
+// firstYear is of PostgreSQL's first timestamp, in 4713 BC.
+const firstYear = -4712
+
 // fit converts the arguments of a value by argument.
 func (t *table) fit(values []any) error {
 	for i, v := range values {
@@ -106,7 +112,9 @@ func (t *table) argument(i int, v any) (sent any, rule string) {
 			rule = "must be finite: the database has neither NaN nor infinity"
 		}
 	case time.Time:
-		if t.fields[i] == dated || k.zoneless {
+		if last, year := t.dialect.types().lastYear, as.Year(); last != 0 && (year > last || year < firstYear) {
+			rule = fmt.Sprintf("must be of a year from %d to %d", firstYear, last)
+		} else if t.fields[i] == dated || k.zoneless {
 			return as.UTC(), ""
 		}
 	}
@@ -155,9 +163,22 @@ func (c *codec[T]) dest(s *scanned[T]) []any {
 	case c.lifeOnly:
 		return nil
 	case c.fields != nil:
-		return c.fields(&s.v)
+		dest := c.fields(&s.v)
+		for i, d := range dest {
+			if own, ok := d.(stdsql.Scanner); ok && c.standard {
+				dest[i] = guarded{own}
+			}
+		}
+		return dest
 	}
 	return []any{&s.text}
+}
+
+// guarded makes a panic in Scan its error: database/sql holds the rows while it runs, and nothing would close them.
+type guarded struct{ stdsql.Scanner }
+
+func (g guarded) Scan(src any) error {
+	return hook.Recover(func() error { return g.Scanner.Scan(src) })
 }
 
 func (c *codec[T]) decode(s *scanned[T]) (T, error) {

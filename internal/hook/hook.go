@@ -61,6 +61,16 @@ func Recover(f func() error) (err error) {
 	return f()
 }
 
+// Tell calls f, if it is not nil, with err. A panic in f ends there: f is what would be told of it.
+func Tell(f func(error), err error) {
+	if f != nil {
+		_ = Recover(func() error {
+			f(err)
+			return nil
+		})
+	}
+}
+
 // Try calls f on a goroutine that is not the user's, and then end with its error: a *driver.PanicError if f
 // panicked, ErrExited if it ended the goroutine.
 func Try(f func() error, end func(error)) {

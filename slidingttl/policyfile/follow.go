@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slidingttl/slidingttl/internal/hook"
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
@@ -50,8 +51,8 @@ func (f *File) Follow(ctx context.Context, apply map[string]func(slidingttl.Poli
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := fl.reload(); err != nil && o.OnError != nil {
-			o.OnError(err)
+		if err := fl.reload(); err != nil {
+			hook.Tell(o.OnError, err)
 		}
 		select {
 		case <-ctx.Done():

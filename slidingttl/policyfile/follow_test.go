@@ -103,6 +103,7 @@ func (d *desk) follow(names ...string) {
 				d.mu.Lock()
 				defer d.mu.Unlock()
 				d.errs = append(d.errs, err)
+				panic("a hook's bug")
 			},
 		})
 	}()
