@@ -150,6 +150,7 @@ type history struct {
 type abstract struct {
 	exists         bool
 	gen, c, e, val int8
+	lowered        bool // a touch has brought its expiry back, maybe to what it was before another
 }
 
 // pending is a call that has not been answered, and what it has done if it has taken effect.
@@ -714,7 +715,7 @@ func allowed(a abstract, o pending, t int8) (all []effect) {
 	case lower:
 		if same && a.e == o.mE {
 			n := a
-			n.e = o.now + 1
+			n.e, n.lowered = o.now+1, true
 			all = append(all, effect{n, ending{v: done, c: n.c, e: n.e, m: known{gen: n.gen}}})
 		}
 		if same && a.e == o.now+1 { // another call did the same
@@ -742,7 +743,7 @@ func allowed(a abstract, o pending, t int8) (all []effect) {
 		if a.exists && a.gen == o.mGen && a.c == o.mC && a.val == o.mVal {
 			add(abstract{}, done)
 		}
-		if same && (a.val != o.mVal || a.e != o.mE) {
+		if same && (a.val != o.mVal || a.e != o.mE || a.lowered) {
 			add(a, conflict)
 		}
 		if stale {
@@ -1186,20 +1187,20 @@ func born(x *explorer, items *[2]int, at int8) known {
 var starts = []start{
 	{"empty", 1, func(*explorer, *[2]int) (abstract, known) { return abstract{}, known{} }},
 	{"live, never touched", 1, func(x *explorer, items *[2]int) (abstract, known) {
-		return abstract{true, 1, 1, 3, 1}, born(x, items, 1)
+		return abstract{true, 1, 1, 3, 1, false}, born(x, items, 1)
 	}},
 	{"live, touched", 2, func(x *explorer, items *[2]int) (abstract, known) {
 		m := x.run(items, call{kind: touch, id: 2, now: 2, m: born(x, items, 1)}).m
-		return abstract{true, 1, 1, 4, 1}, m
+		return abstract{true, 1, 1, 4, 1, false}, m
 	}},
 	{"dying, touched", 2, func(x *explorer, items *[2]int) (abstract, known) {
 		m := x.run(items, call{kind: touch, id: 2, now: 2, m: born(x, items, 1)}).m
 		m = x.run(items, call{kind: lower, id: 2, now: 2, m: m}).m
-		return abstract{true, 1, 1, 3, 1}, m
+		return abstract{true, 1, 1, 3, 1, false}, m
 	}},
 	{"of another program", 1, func(x *explorer, items *[2]int) (abstract, known) {
 		items[0] = x.items.id(attrs{"pk": text(toyKey), "val": number("1")})
-		return abstract{true, 0, 0, never, 1}, known{}
+		return abstract{true, 0, 0, never, 1, false}, known{}
 	}},
 	{"deleted", 2, func(x *explorer, items *[2]int) (abstract, known) {
 		m := x.run(items, call{kind: touch, id: 2, now: 2, m: born(x, items, 1)}).m
@@ -1216,16 +1217,16 @@ var starts = []start{
 		m := x.run(items, call{kind: insert, id: 2, now: -8, distinct: x.distinct}).m
 		x.run(items, call{kind: touch, id: 3, now: -7, m: m})
 		items[0] = 0
-		return abstract{true, 1, 1, 3, 1}, born(x, items, 1)
+		return abstract{true, 1, 1, 3, 1, false}, born(x, items, 1)
 	}},
 	{"live for long", 1, func(x *explorer, items *[2]int) (abstract, known) {
-		return abstract{true, 1, 1, 1 + long, 1}, x.run(items, call{kind: insertLong, id: 1, now: 1, distinct: x.distinct}).m
+		return abstract{true, 1, 1, 1 + long, 1, false}, x.run(items, call{kind: insertLong, id: 1, now: 1, distinct: x.distinct}).m
 	}},
 	{"dying, marked", 2, func(x *explorer, items *[2]int) (abstract, known) { // by an overwrite that was cut off before it wrote the value
 		m := x.run(items, call{kind: touch, id: 2, now: 2, m: born(x, items, 1)}).m
 		m = x.run(items, call{kind: lower, id: 2, now: 2, m: m}).m
 		x.cutOff(items, call{kind: reborn, id: 3, now: 2, m: m})
-		return abstract{true, 1, 1, 3, 1}, m
+		return abstract{true, 1, 1, 3, 1, false}, m
 	}},
 	{"in the value", 1, func(x *explorer, items *[2]int) (abstract, known) {
 		x.drivers[0].opts.LifeInValue = true
@@ -1233,7 +1234,7 @@ var starts = []start{
 			x.drivers[0].opts.LifeInValue = false
 			clear(x.replays)
 		}()
-		return abstract{true, 1, 1, 3, 1}, born(x, items, 1)
+		return abstract{true, 1, 1, 3, 1, false}, born(x, items, 1)
 	}},
 }
 

@@ -43,6 +43,7 @@ var rules = []rule{
 		own:   []string{"slidingttl", "slidingttl/driver", "internal/field", "internal/hook", "internal/retry", "internal/sheet", "internal/verdict"},
 		tests: []string{"drivers/memory", "internal/survey", "internal/walktest"},
 	},
+	{pkg: "slidingttl/policyfile", own: []string{"slidingttl", "slidingttl/driver", "internal/hook"}, tests: []string{"drivers/memory"}},
 	{pkg: "slidingttl/...", own: []string{"slidingttl", "slidingttl/driver"}, tests: []string{"drivers/memory", "internal/hostile", "slidingttl/internal/fakestore"}},
 	{pkg: "internal/survey", own: []string{"slidingttl", "slidingttl/driver", "slidingttl/upkeep", "internal/retry", "internal/sheet", "internal/verdict"}, tests: []string{"internal/walktest"}},
 	{pkg: "internal/walktest", own: []string{"slidingttl/driver", "drivers/memory"}},
