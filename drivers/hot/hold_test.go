@@ -3,9 +3,9 @@ package hot_test
 import (
 	"context"
 	"errors"
-	"math"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
