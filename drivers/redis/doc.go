@@ -56,5 +56,6 @@
 //
 // A panic in a hook of the client is the call's error, a *slidingttl.PanicError. One in
 // AuthCredentialsFn or DialCtxFn, as a connection is made, leaves rueidis waiting for that
-// connection: let these return an error.
+// connection, and in a cluster, whose nodes it asks on goroutines of its own (cluster.go), may end
+// the process: let these return an error.
 package redis
