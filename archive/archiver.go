@@ -20,7 +20,7 @@ type Archiver struct {
 	// the reason is Unknown, except for deleted records.
 	Policy func(key string) slidingttl.Policy
 
-	// Through returns the time up to which the source has handed over all deaths, for Stats.
+	// Through returns the time up to which the source has handed over all that was due, for Stats.
 	// SQL's Sweeper and a Stream have a method of that name. Nil: the position of
 	// Harvest.
 	Through func() time.Time
