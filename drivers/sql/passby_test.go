@@ -546,6 +546,23 @@ func keep(t *testing.T, db *stdsql.DB, d *Driver[session], events ...string) {
 	}
 }
 
+// TestPassedByOnce: a batch that has read a row before another one passed it by does not count it again.
+func TestPassedByOnce(t *testing.T) {
+	db := sqltest.DB(t, sqltest.PostgreSQL)
+	d := open[session](t, db, PostgreSQL, nil)
+	mustExec(t, db, PostgreSQL, "INSERT INTO "+d.quoted()+" (id, value, created_at, expires_at, sweep_at) VALUES ('kept', '{}', 1, 1, 2)")
+	keep(t, db, d, "DELETE")
+	s := d.mustSweeper(t, SweepOptions{Now: at(base), Bury: func(context.Context, *stdsql.Tx, []driver.Dead) error { return nil }})
+	for range 2 {
+		if _, err := s.batch(t.Context(), 3, s.again([]rowKey{{columns: []any{"kept"}}})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.Stats(); got.Skipped != 1 {
+		t.Errorf("%+v; want 1 skipped", got)
+	}
+}
+
 // TestSweepPassesByKept: rows that a trigger keeps without an error, as for a legal hold, stop no
 // sweep, although they are more than a batch. They are neither counted as deleted nor buried, and
 // looked at a day later.

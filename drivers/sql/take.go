@@ -141,12 +141,14 @@ func (s *Sweeper) rows(ctx context.Context, tx *stdsql.Tx, limit int) (swept, er
 	return b, err
 }
 
-// again takes those of keys that are still dead.
+// again takes those of keys that are still dead and due: a batch at the same time may have passed them by.
 func (s *Sweeper) again(keys []rowKey) takeRows {
 	return func(ctx context.Context, tx *stdsql.Tx, _ int) (swept, error) {
 		t := s.table
 		list, args := t.keyList(keys)
-		from := " FROM " + t.quoted() + " WHERE " + t.keyTuple() + " IN " + list + " AND " + t.expiresOrNever() + " <= " + s.horizon()
+		sweep := t.dialect.quote(t.sweep)
+		from := fmt.Sprintf(" FROM %s WHERE %s IN %s AND %s <= %s AND (%s %s OR %[6]s %[8]s)",
+			t.quoted(), t.keyTuple(), list, t.expiresOrNever(), s.horizon(), sweep, s.due(), s.parked())
 		rows, err := s.read(ctx, tx, s.opts.Bury != nil, t.dialect.take(s.lives(true), t.ownColumns(), from), t.keyArgs(args))
 		if err != nil {
 			return swept{}, err
