@@ -151,6 +151,8 @@ func (d *Driver[T]) describe(ctx context.Context, client Client, keys []string, 
 	return d.describeAt(ctx, d.client, moving, page, others, nil)
 }
 
+var errStranded = &driver.InvalidError{Field: "cluster", Value: "a node that lists a key of a slot which another serves, where it is not", Rule: "must serve what it holds: end its resharding (redis-cli --cluster fix)"}
+
 // describeAt adds to moving, if that is not nil, the keys for which client answers that another node has them.
 func (d *Driver[T]) describeAt(ctx context.Context, client Client, keys []string, page *driver.Page, others bool, moving *[]string) error {
 	cs := make([]Command, 0, 3*len(keys))
@@ -184,6 +186,11 @@ func (d *Driver[T]) describeAt(ctx context.Context, client Client, keys []string
 		r := driver.Scanned{Key: name, Meta: meta, Size: int(size.Integer), Problem: cmp.Or(problem, driver.CheckKey(name, 0))}
 		at := min(driver.Instant(max(gone, 0)), lastInstant)
 		switch {
+		case !own && gone == -2 && moving == nil && others:
+			return errStranded
+		case !own && gone == -2 && moving == nil:
+			page.Passed++
+			continue
 		case !own && gone == -2:
 			continue // deleted meanwhile
 		case !own:

@@ -138,6 +138,38 @@ func TestScanOfAMovingSlot(t *testing.T) {
 	}
 }
 
+// A resharding that was given up leaves keys at a node that does not serve them. A walk counts them, and an erasure, which
+// cannot reach them, does not pass over them in silence.
+func TestScanOfAStrandedKey(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	d := open[profile](t, cluster.Client(t), redis.Options{})
+	to := moving(t, cluster, "moving")
+	now := driver.Floor(time.Now())
+	_, err := d.Insert(t.Context(), "moving", profile{}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now)
+	ok(t, "Insert", err)
+	slot, err := to.Do(t.Context(), to.B().Arbitrary("CLUSTER", "KEYSLOT", "moving").Build()).AsInt64()
+	ok(t, "KEYSLOT", err)
+	for _, admin := range clients(t, cluster) {
+		ok(t, "SETSLOT", admin.Do(t.Context(), admin.B().Arbitrary("CLUSTER", "SETSLOT", fmt.Sprint(slot), "STABLE").Build()).Error())
+	}
+	walk := func(s driver.Scanner) (records, passed int, err error) {
+		segments, err := s.Segments(t.Context(), 1)
+		ok(t, "Segments", err)
+		for at := segments[0]; at != "" && err == nil; {
+			var page driver.Page
+			page, err = s.Scan(t.Context(), at, 10)
+			records, passed, at = records+len(page.Records), passed+page.Passed, page.Next
+		}
+		return records, passed, err
+	}
+	if records, passed, err := walk(d); records != 0 || passed != 1 || err != nil {
+		t.Errorf("a walk lists %d records and passes over %d, %v; want none and 1", records, passed, err)
+	}
+	if _, _, err := walk(d.Whole(driver.Erasure{Keys: []string{"moving"}})); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("the walk of an erasure: %v; want %v", err, driver.ErrInvalid)
+	}
+}
+
 func TestScanOfVirtual(t *testing.T) {
 	client := redistest.StartVirtual(t).Client(t)
 	d := open[profile](t, client, redis.Options{Prefix: "p:"})

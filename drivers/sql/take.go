@@ -146,7 +146,7 @@ func (s *Sweeper) again(keys []rowKey) takeRows {
 	return func(ctx context.Context, tx *stdsql.Tx, _ int) (swept, error) {
 		t := s.table
 		list, args := t.keyList(keys)
-		sweep := t.dialect.quote(t.sweep)
+		sweep := t.dialect.quote(t.sweep) + " + 0" // not by its index, in which InnoDB would lock the living too
 		from := fmt.Sprintf(" FROM %s WHERE %s IN %s AND %s <= %s AND (%s %s OR %[6]s %[8]s)",
 			t.quoted(), t.keyTuple(), list, t.expiresOrNever(), s.horizon(), sweep, s.due(), s.parked())
 		rows, err := s.read(ctx, tx, s.opts.Bury != nil, t.dialect.take(s.lives(true), t.ownColumns(), from), t.keyArgs(args))

@@ -96,6 +96,9 @@ func (t *table) argument(i int, v any) (sent any, rule string) {
 	if kinds := t.sent.Load(); kinds != nil {
 		k = (*kinds)[i]
 	}
+	for p := reflect.ValueOf(v); p.Kind() == reflect.Pointer && p.Elem().Kind() == reflect.Pointer; p = p.Elem() {
+		v = p.Elem().Interface() // pgx calls Value of a nil pointer behind another
+	}
 	as, _ := sqldriver.DefaultParameterConverter.ConvertValue(v)
 	if b, ok := as.([]byte); ok && b != nil && k.isText {
 		as, v = string(b), string(b)
@@ -165,8 +168,8 @@ func (c *codec[T]) dest(s *scanned[T]) []any {
 	case c.fields != nil:
 		dest := c.fields(&s.v)
 		for i, d := range dest {
-			if own, ok := d.(stdsql.Scanner); ok && c.standard {
-				dest[i] = guarded{own}
+			if c.standard {
+				dest[i] = shield(d)
 			}
 		}
 		return dest
@@ -174,11 +177,30 @@ func (c *codec[T]) dest(s *scanned[T]) []any {
 	return []any{&s.text}
 }
 
-// guarded makes a panic in Scan its error: database/sql holds the rows while it runs, and nothing would close them.
-type guarded struct{ stdsql.Scanner }
+// shield returns dest, or one that makes a panic in its Scan, or in that of what it points to, an error: database/sql
+// holds the rows while it runs, and nothing would close them.
+func shield(dest any) any {
+	if own, ok := dest.(stdsql.Scanner); ok {
+		return shielded(own.Scan)
+	}
+	if is := reflect.TypeOf(dest); is == nil || is.Kind() != reflect.Pointer || is.Elem().Kind() != reflect.Pointer || !scans(bare(is)) {
+		return dest
+	}
+	return shielded(func(src any) error { // as database/sql does with a pointer to a pointer
+		to := reflect.ValueOf(dest).Elem()
+		if src == nil {
+			to.SetZero()
+			return nil
+		}
+		to.Set(reflect.New(to.Type().Elem()))
+		return shield(to.Interface()).(stdsql.Scanner).Scan(src)
+	})
+}
 
-func (g guarded) Scan(src any) error {
-	return hook.Recover(func() error { return g.Scanner.Scan(src) })
+type shielded func(src any) error
+
+func (g shielded) Scan(src any) error {
+	return hook.Recover(func() error { return g(src) })
 }
 
 func (c *codec[T]) decode(s *scanned[T]) (T, error) {

@@ -42,11 +42,14 @@ func (f *fuse) Scan(src any) error {
 
 // A Scan that panics is the error of its record, in each kind of read, and leaves the connection to others.
 func TestScanThatPanics(t *testing.T) {
-	type row struct{ F fuse }
+	type row struct {
+		F fuse
+		P *fuse
+	}
 	const hour = driver.Instant(time.Hour / time.Millisecond)
 	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
-		mustExec(t, db, dialect, "CREATE TABLE fuses (id VARCHAR(60) NOT NULL PRIMARY KEY, f VARCHAR(60), created_at BIGINT, expires_at BIGINT, sweep_at BIGINT NOT NULL DEFAULT 0, version BIGINT)")
-		d, err := New(db, dialect, "fuses", &Options[row]{Row: Row[row]{Columns: []string{"f"}, Fields: func(r *row) []any { return []any{&r.F} }}})
+		mustExec(t, db, dialect, "CREATE TABLE fuses (id VARCHAR(60) NOT NULL PRIMARY KEY, f VARCHAR(60), p VARCHAR(60), created_at BIGINT, expires_at BIGINT, sweep_at BIGINT NOT NULL DEFAULT 0, version BIGINT)")
+		d, err := New(db, dialect, "fuses", &Options[row]{Row: Row[row]{Columns: []string{"f", "p"}, Fields: func(r *row) []any { return []any{&r.F, &r.P} }}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,20 +57,22 @@ func TestScanThatPanics(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := driver.Floor(d.Now())
-		for _, key := range []string{"k", "l"} {
-			if _, err := d.Insert(t.Context(), key, row{"whole"}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now); err != nil {
+		for _, key := range []string{"k", "l", "m"} {
+			if _, err := d.Insert(t.Context(), key, row{"whole", map[string]*fuse{"m": new(fuse("whole"))}[key]}, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now); err != nil {
 				t.Fatal(err)
 			}
 		}
 		mustExec(t, db, dialect, "UPDATE "+d.quoted()+" SET f = 'blown' WHERE id = 'k'")
+		mustExec(t, db, dialect, "UPDATE "+d.quoted()+" SET p = 'blown' WHERE id = 'm'")
 		db.SetMaxOpenConns(2)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		for name, read := range map[string]func(context.Context) error{
-			"Get": func(ctx context.Context) error { _, err := d.Get(ctx, "k"); return err },
+			"Get":              func(ctx context.Context) error { _, err := d.Get(ctx, "k"); return err },
+			"Get of a pointer": func(ctx context.Context) error { _, err := d.Get(ctx, "m"); return err },
 			"GetMulti": func(ctx context.Context) error {
 				found, err := d.GetMulti(ctx, []string{"k", "l"})
-				if found["l"].Value.F != "whole" {
+				if found["l"].Value != (row{"whole", nil}) {
 					t.Errorf("GetMulti of the other: %+v", found["l"])
 				}
 				return err
@@ -89,8 +94,11 @@ func TestScanThatPanics(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if _, err := d.Replace(ctx, "l", row{"other"}, d.mustGet(t, "l").Meta, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now); err != nil {
+		if _, err := d.Replace(ctx, "l", row{"other", new(fuse("other"))}, d.mustGet(t, "l").Meta, driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, now); err != nil {
 			t.Errorf("Replace of the other: %v", err)
+		}
+		if got := d.mustGet(t, "l").Value; got.F != "other" || got.P == nil || *got.P != "other" {
+			t.Errorf("Get of the other: %+v", got)
 		}
 	})
 }
