@@ -58,10 +58,10 @@ func TestSchedulesOfTwoCalls(t *testing.T) {
 	for n := *firstChoice; n < *firstChoice+*choices; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			// 997 has no factor of their number: those of a night are from everywhere. A lowering draws its
-			// generation anew beside an overwrite.
+			// 997 has no factor of their number: those of a night are from everywhere. A lowering, and a
+			// retirement, draws its generation anew beside an overwrite.
 			m := menus[n*997%len(menus)]
-			lowers := slices.Contains(m[0], lower) || slices.Contains(m[1], lower)
+			lowers := slices.ContainsFunc(slices.Concat(m[0], m[1]), func(k kind) bool { return k == lower || k == retire })
 			n, bad := schedules(t, settings{calls: 2, hold: 3, distinct: lowers, menus: m}, "live, touched")
 			states.Add(int64(n))
 			if bad != nil {
