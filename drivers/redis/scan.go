@@ -153,7 +153,8 @@ func (d *Driver[T]) describe(ctx context.Context, client Client, keys []string, 
 
 var errStranded = &driver.InvalidError{Field: "cluster", Value: "a node that lists a key of a slot which another serves, where it is not", Rule: "must serve what it holds: end its resharding (redis-cli --cluster fix)"}
 
-// describeAt adds to moving, if that is not nil, the keys for which client answers that another node has them.
+// describeAt adds to moving the keys for which client answers that another node has them. nil: they were asked for as in
+// calls by key, and one that is nowhere is stranded at the node that lists it, or was deleted meanwhile.
 func (d *Driver[T]) describeAt(ctx context.Context, client Client, keys []string, page *driver.Page, others bool, moving *[]string) error {
 	cs := make([]Command, 0, 3*len(keys))
 	for _, key := range keys {

@@ -167,9 +167,9 @@ func (c *codec[T]) dest(s *scanned[T]) []any {
 		return nil
 	case c.fields != nil:
 		dest := c.fields(&s.v)
-		for i, d := range dest {
-			if c.standard {
-				dest[i] = shield(d)
+		if c.standard {
+			for i := range dest {
+				dest[i] = shield(dest[i])
 			}
 		}
 		return dest
