@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slidingttl/slidingttl/bench/internal/follow"
 	"github.com/slidingttl/slidingttl/bench/internal/gorilla"
 	"github.com/slidingttl/slidingttl/bench/internal/inmemory"
 	"github.com/slidingttl/slidingttl/bench/internal/pressure"
@@ -37,6 +38,7 @@ func suites() []runner.Suite {
 		gorilla.Suite(),
 		simulation.Suite(),
 		pressure.Suite(),
+		follow.Suite(),
 		stores.Couchbase(),
 		stores.DynamoDB(),
 		stores.Cosmos(),

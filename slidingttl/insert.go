@@ -64,7 +64,7 @@ func (s *Store[T]) planAgain(write func(now time.Time) error) (err error) {
 		if err = s.touches.Closed(); err != nil {
 			break
 		}
-		if err = write(s.clock.Now()); !driver.PlanAgain(err) {
+		if err = write(s.clock.Now()); !errors.Is(err, driver.ErrLate) || errors.Is(err, driver.ErrAmbiguous) {
 			break
 		}
 	}

@@ -42,6 +42,9 @@ func parseAddress(uri string) (*address, *kind, error) {
 		return nil, nil, fmt.Errorf("%w: the store must be a URI such as dynamodb://table; see slidingttl --help", errUsage) // err would quote a password
 	}
 	k := kindOf(uri)
+	if strings.Contains(uri, "#") {
+		return nil, nil, fmt.Errorf("%w: the store's URI has a #, after which URIs name nothing: write %%23", errUsage)
+	}
 	if k == nil {
 		return nil, nil, fmt.Errorf("%w: no store has the scheme %q; see slidingttl --help", errUsage, u.Scheme)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,11 @@ func TestArchive(t *testing.T) {
 	contains(t, out, `"days": 1`, `"rows": 25`)
 	out, _ = command(t, 0, "archive", "verify", path)
 	contains(t, out, "25 rows in 1 files", "0 files are corrupt")
+
+	for _, args := range [][]string{{"verify"}, {"forget", "key-7", "--apply"}} { // of what the archive is in
+		_, errs := command(t, exitUsage, slices.Insert(append([]string{"archive"}, args...), 2, filepath.Dir(path))...)
+		contains(t, errs, "below "+filepath.Base(path)+" there are some")
+	}
 
 	file, err := filepath.Glob(filepath.Join(path, "day=*", "*.parquet"))
 	if err != nil || len(file) != 1 {

@@ -42,6 +42,19 @@ func openArchive(ctx context.Context, uri string) (archive.Bucket, error) {
 	return s3.New(c, a.Host, &s3.Options{Prefix: strings.TrimPrefix(a.Path, "/"), SSEKMSKey: a.own["kms"], Tiers: a.own["tiers"]})
 }
 
+// misplaced returns an error if b has no days, and what is below it has some.
+func misplaced(ctx context.Context, b archive.Bucket) error {
+	for info, err := range b.List(ctx, "") {
+		if err != nil {
+			return err
+		}
+		if above, _, ok := strings.Cut(info.Name, "/day="); ok && !strings.HasPrefix(info.Name, "day=") {
+			return fmt.Errorf("%w: there is no day, and below %s there are some: must be the path of an archive", errUsage, above)
+		}
+	}
+	return nil
+}
+
 // outsideDays returns an error if an element of an archive's path is named like a day. It may be a day of an archive,
 // and DuckDB takes the day of each life below it from there.
 func outsideDays(path string) error {
@@ -59,9 +72,15 @@ func openS3(ctx context.Context, uri string) (*awss3.Client, *address, error) {
 	if err != nil || u.Host == "" {
 		return nil, nil, fmt.Errorf("%w: the archive must be a directory, or have the form s3://bucket/prefix/?region=R", errUsage)
 	}
+	if revealed(u) || u.User != nil {
+		return nil, nil, fmt.Errorf("%w: a secret on the command line is seen by all: leave it out of the archive's URI, and give it as AWS's clients take it (AWS_PROFILE and others)", errUsage)
+	}
 	a := &address{URL: u, own: make(map[string]string)}
 	if err := a.take(&kind{params: parameters{"region": text, "endpoint": text, "kms": text, "tiers": text}}); err != nil {
 		return nil, nil, err
+	}
+	if at, err := url.Parse(a.own["endpoint"]); err != nil || at.User != nil {
+		return nil, nil, fmt.Errorf("%w: endpoint must be a URL without a user", errUsage)
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(a.own["region"]))
 	if err != nil {

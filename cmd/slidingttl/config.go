@@ -88,7 +88,7 @@ func readSettings(path string) (map[string]settings, error) {
 		if failed := d.Decode(&s); failed != nil && err == nil {
 			err = fmt.Errorf("stores.%s: %w", name, failed)
 		}
-		if s.Layout != "" {
+		if s.Layout != "" && !filepath.IsAbs(s.Layout) {
 			s.Layout = filepath.Join(filepath.Dir(path), s.Layout)
 		}
 		stores[name] = s

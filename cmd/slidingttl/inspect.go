@@ -1,13 +1,14 @@
 package main
 
 import (
-	"encoding/json"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -53,6 +54,9 @@ func (a *app) inspect() *cobra.Command {
 			i := inspectRecord(raw, found, flags.of(args[1]), driver.Floor(time.Now()))
 			if value && found {
 				i.Format, i.Value = raw.Format, string(raw.Value)
+				if raw.Format == "bytes" || !utf8.Valid(raw.Value) {
+					i.Format, i.Value = "bytes, in base64", base64.StdEncoding.EncodeToString(raw.Value)
+				}
 			}
 			if err := a.print(i); err != nil {
 				return err
@@ -141,12 +145,7 @@ func (i *inspection) String() string {
 		fmt.Fprintf(&b, "\n  %-28s%s", "field "+name, i.Fields[name])
 	}
 	if i.Value != "" {
-		value := i.Value
-		if i.Format == "bytes" {
-			quoted, _ := json.Marshal([]byte(value))
-			value = string(quoted)
-		}
-		fmt.Fprintf(&b, "\n  %-28s%s", "value ("+i.Format+")", value)
+		fmt.Fprintf(&b, "\n  %-28s%s", "value ("+i.Format+")", i.Value)
 	}
 	return b.String()
 }

@@ -55,6 +55,12 @@ func TestSessionsAreSpared(t *testing.T) {
 			t.Errorf("%s was removed", key)
 		}
 	}
+	for _, narrow := range []string{"s:", "u:"} { // the driver's keys then have no mark of a kind
+		out, _ = command(t, 0, "reap", uri+narrow, "--policy", own, "--apply")
+		contains(t, out, "removed: past their cap 0", "left: sessions and their indexes, see --kinds")
+		out, _ = command(t, 0, "audit", uri+narrow, "--policy", own)
+		contains(t, out, "look like")
+	}
 	out, _ = command(t, 0, "reap", uri, "--policy", own, "--apply", "--kinds", "session")
 	contains(t, out, "removed: past their cap 3", "left: sessions and their indexes, see --kinds 2")
 	out, _ = command(t, 0, "reap", uri, "--policy", own, "--apply", "--kinds", "session,index", "--json")

@@ -171,10 +171,12 @@ func (a *app) mend() *cobra.Command {
 		Short: "Rewrite created_at and expiries that are in a form on which the store does not act",
 		RunE: func(c *cobra.Command, args []string) error {
 			w := work{uri: args[0], pace: &write.paceFlags, sizes: true}
+			w.note = "slidingttl undo does not take back what mend writes."
 			w.ask = fmt.Sprintf("About to rewrite created_at and expiry of the malformed records of %s.", args[0])
 			if unit != "" {
 				w.ask = fmt.Sprintf("About to rewrite created_at and expiry of the malformed records of %s, and each created_at that is in %s.", args[0], unit)
 			}
+			w.ask += "\n" + w.note
 			return over(a, c, w, func(s *store) (*upkeep.Report, error) {
 				return upkeep.Mend(c.Context(), s.walked, &upkeep.MendOptions{WriteOptions: write.options(), CreatedAt: unit})
 			})

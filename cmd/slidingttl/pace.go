@@ -67,6 +67,9 @@ func (p *paceFlags) open() error {
 	if !(p.MaxFailed > 0 && p.MaxFailed <= 1) { // zero would mean the default
 		return fmt.Errorf("%w: --max-errors is %v: must be more than 0, and at most 1; 100 records may fail in any case", errUsage, p.MaxFailed)
 	}
+	if !(p.price >= 0 && p.price <= 1e15) {
+		return fmt.Errorf("%w: --price is %v: must be from 0 to 1e15", errUsage, p.price)
+	}
 	if p.checkpoint != "" && p.Shards == 0 && !p.merge {
 		if err := p.lock(); err != nil {
 			return err
@@ -150,6 +153,23 @@ func readJSON(path string, into any) error {
 
 func (p *paceFlags) write(path string, c upkeep.Checkpoint) error {
 	return put(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(kept{p.store, c}) })
+}
+
+// appendTo opens the file at path, whose lines have keys: only its owner reads it.
+func appendTo(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.Mode().IsRegular() {
+		err = f.Chmod(0o600)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // put writes the file at path, whole or not at all.

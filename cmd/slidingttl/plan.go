@@ -100,12 +100,15 @@ func (w *workload) validate() error {
 		name string
 		v    float64
 	}{{"keys", w.Keys}, {"reads", w.Reads}, {"size", w.size}} {
-		if !(f.v > 0) || math.IsInf(f.v, 0) {
-			return fmt.Errorf("%w: --%s is %v: must be more than zero", errUsage, f.name, f.v)
+		if !(f.v > 0 && f.v <= 1e15) {
+			return fmt.Errorf("%w: --%s is %v: must be more than zero, and at most 1e15", errUsage, f.name, f.v)
 		}
 	}
-	if !(w.price >= 0 && w.archive >= 0) {
-		return fmt.Errorf("%w: --price is %v, --archive-price %v: must not be negative", errUsage, w.price, w.archive)
+	if !(w.Processes >= 1) {
+		return fmt.Errorf("%w: --processes is %v: must be at least 1", errUsage, w.Processes)
+	}
+	if !(w.price >= 0 && w.price <= 1e15 && w.archive >= 0 && w.archive <= 1e15) {
+		return fmt.Errorf("%w: --price is %v, --archive-price %v: must be from 0 to 1e15", errUsage, w.price, w.archive)
 	}
 	return nil
 }

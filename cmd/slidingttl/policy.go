@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -126,6 +128,9 @@ func (p *policyFlags) readPatterns(f *policyfile.File) error {
 	if err == nil {
 		err = json.Unmarshal(content, new(map[string]string))
 	}
+	if err == nil && !utf8.Valid(content) {
+		err = errors.New("must be UTF-8: it names no other keys")
+	}
 	if err != nil {
 		return err
 	}
@@ -144,6 +149,8 @@ func (p *policyFlags) readPatterns(f *policyfile.File) error {
 		switch {
 		case !ok:
 			return fmt.Errorf("%q, before byte %d: --%spolicy-file has no policy %q", pattern, at, p.prefix, name)
+		case strings.ContainsRune(pattern, utf8.RuneError):
+			return fmt.Errorf("%q, before byte %d: has half a surrogate, or U+FFFD", pattern, at)
 		case strings.Contains(start, "*"):
 			return fmt.Errorf("%q, before byte %d: must be a key, or the beginning of keys with one * at its end", pattern, at)
 		case read.match(start, isStart) < place:

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -64,7 +65,8 @@ func (a *app) line(text string) {
 				text = text[:most]
 			}
 		}
-		_, _ = fmt.Fprint(a.err, "\r\x1b[K"+text)
+		_, _ = fmt.Fprint(a.err, "\r\x1b[K")
+		_, _ = io.WriteString(printable{a.err}, text)
 	}
 }
 

@@ -64,6 +64,8 @@ func TestMetrics(t *testing.T) {
 	}
 	post("/limits?writes=-1", http.StatusBadRequest, "writes")
 	post("/limits?write=1", http.StatusBadRequest, "write")
+	post("/limits", http.StatusBadRequest, "must be POST /limits?")
+	post("/limits?writes=7;rate=3", http.StatusBadRequest, "must be POST /limits?")
 	post("/limits?rate=0&writes=7", http.StatusOK, "paused false, rate 0, writes 7")
 	post("/pause", http.StatusOK, "paused true")
 	foreign := must(http.NewRequest(http.MethodPost, "http://"+address+"/resume", nil))(t)

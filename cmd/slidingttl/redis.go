@@ -40,6 +40,9 @@ func openRedis(ctx context.Context, a *address, l layout) (*store, error) {
 	if a.Host == "" {
 		return nil, errForm
 	}
+	if a.Query().Has("db") && strings.Trim(a.Path, "/") != "" {
+		return nil, fmt.Errorf("%w: the store's URI has the database twice, as %s and as db", errUsage, a.Path)
+	}
 	opts := redis.Options{Prefix: a.own["prefix"], Retain: a.retain}
 	switch {
 	case opts.Prefix == allKeys:

@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 )
 
@@ -109,13 +112,53 @@ func (a *app) watch(c *cobra.Command) {
 			}
 			c.RunE = func(c *cobra.Command, args []string) error {
 				a.began = true
-				if err := a.canDraw(); err != nil {
+				if err := cmp.Or(given(c.Flags(), args), a.canDraw()); err != nil {
 					return err
 				}
 				return work(c, args)
 			}
 		}
 	}
+}
+
+// given returns an error for a flag that is given as empty, which would mean more than any other: an unset
+// variable of a script; and for a file to write that is named for something else, too.
+func given(flags *pflag.FlagSet, args []string) (err error) {
+	files := make(map[string]string)
+	for _, arg := range args[min(1, len(args)):] {
+		files[fullPath(arg)] = arg
+	}
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Value.String() == "" || f.Value.String() == "[]" {
+			err = cmp.Or(err, fmt.Errorf("%w: --%s is empty", errUsage, f.Name))
+		}
+	})
+	for _, name := range []string{"config", "layout", "policy-file", "from-policy-file", "to-policy-file", "policy-for", "only", "keys", "checkpoint", "undo", "errors", "html"} {
+		f := flags.Lookup(name)
+		if f == nil || f.Value.String() == "" || f.Value.String() == "-" {
+			continue
+		}
+		file, writes := fullPath(f.Value.String()), slices.Contains([]string{"checkpoint", "undo", "errors", "html"}, name)
+		if other := files[file]; other != "" && writes {
+			err = cmp.Or(err, fmt.Errorf("%w: --%s %s is the file of %s, too", errUsage, name, f.Value, other))
+		}
+		files[file] = "--" + name
+	}
+	return err
+}
+
+// fullPath returns path without links, as far as it is there.
+func fullPath(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		path = full
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(dir, filepath.Base(path))
+	}
+	return path
 }
 
 // print prints a report.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 
@@ -24,12 +25,12 @@ var sqliteKind = kind{
 }
 
 func openSQLite(_ context.Context, a *address, l layout) (*store, error) {
-	file := a.Opaque + a.Path
-	if file == "" || a.Host != "" {
+	file, err := url.PathUnescape(a.Opaque)
+	if file += a.Path; err != nil || file == "" || a.Host != "" {
 		return nil, errForm
 	}
 	// It waits for other writers, makes no file that is not there, and overwrites what it deletes.
-	db, err := stdsql.Open("sqlite", "file:"+file+"?mode=rw&_pragma=busy_timeout(10000)&_pragma=secure_delete(1)")
+	db, err := stdsql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?mode=rw&_pragma=busy_timeout(10000)&_pragma=secure_delete(1)")
 	if err != nil {
 		return nil, err
 	}

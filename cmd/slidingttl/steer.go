@@ -5,6 +5,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"strconv"
@@ -66,7 +67,12 @@ func (s *steering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	limits := s.limits
 	if r.URL.Path == "/limits" {
 		all := map[string]*float64{"rate": &limits.Records, "writes": &limits.Writes, "cost": &limits.Cost}
-		for name, values := range r.URL.Query() {
+		given, err := url.ParseQuery(r.URL.RawQuery)
+		if err != nil || len(given) == 0 || r.ContentLength != 0 {
+			http.Error(w, "must be POST /limits?writes=200&rate=5000&cost=0, with one of these or several, and no body", http.StatusBadRequest)
+			return
+		}
+		for name, values := range given {
 			to := all[name]
 			n, err := strconv.ParseFloat(values[0], 64)
 			if to == nil || len(values) > 1 || err != nil || !(n >= 0) || math.IsInf(n, 0) {

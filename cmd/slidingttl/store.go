@@ -64,7 +64,7 @@ func (l layout) into(names any) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(l))
 	d.DisallowUnknownFields()
-	if err := cmp.Or(doubled(l), d.Decode(names)); err != nil {
+	if err := cmp.Or(json.Unmarshal(l, new(json.RawMessage)), doubled(l), d.Decode(names)); err != nil {
 		return fmt.Errorf("%w: --layout: %w", errUsage, err)
 	}
 	return nil

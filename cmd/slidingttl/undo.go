@@ -77,7 +77,7 @@ type keeper struct {
 
 // keepChanges opens the file at path for what adopt changes of store.
 func (p *paceFlags) keepChanges(path string, store identity) (*keeper, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	f, err := appendTo(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: --undo: %w", errUsage, err)
 	}

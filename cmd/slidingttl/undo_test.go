@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
 
 // An adoption on Redis writes down how it is taken back, and is: values and expiries are what they
@@ -63,4 +66,25 @@ func TestUndoOnRedis(t *testing.T) {
 	}
 	_, errs = command(t, exitUsage, append(adopt[:1:1], uri, "--policy", thirty, "--apply", "--undo", changes)...)
 	contains(t, errs, "the file for undo", "is of the store")
+}
+
+// A dry run knows as well as the writes do which records are dead.
+func TestUndoOfTheDead(t *testing.T) {
+	db, uri := sessionsIn(t, 1)
+	file := filepath.Join(t.TempDir(), "changes")
+	command(t, 0, "adopt", uri, "--policy", thirty, "--apply", "--undo", file)
+	first, line, _ := strings.Cut(string(must(os.ReadFile(file))(t)), "\n")
+	var change upkeep.Change
+	if err := json.Unmarshal([]byte(line), &change); err != nil {
+		t.Fatal(err)
+	}
+	change.Life = driver.Life{CreatedAt: 1_000_000_000_000, ExpiresAt: 1_000_000_000_001}
+	if err := os.WriteFile(file, fmt.Appendf(nil, "%s\n%s\n", first, must(json.Marshal(change))(t)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, db, "UPDATE sessions SET created_at = ?, expires_at = ?", change.Life.CreatedAt, change.Life.ExpiresAt)
+	for _, apply := range []string{"--apply=false", "--apply"} {
+		out, _ := command(t, 0, "undo", uri, file, apply)
+		contains(t, out, "as before 0", "dead or gone before they were written 1")
+	}
 }

@@ -78,7 +78,7 @@ func over[R any, P interface {
 		return err
 	}
 	t := r.Sum()
-	if err == nil && t.Records == 0 && wrong != nil {
+	if err == nil && t.Records == 0 && wrong != nil && p.Shards == 0 {
 		err = fmt.Errorf("no record was found, and the check of the store finds something wrong: %w", wrong)
 	}
 	if err == nil && p.Shards > 0 {
@@ -167,7 +167,7 @@ func (a *app) agreed(ctx context.Context, p *paceFlags, what string) error {
 	case !a.asks:
 		return fmt.Errorf("%w: nothing was written: the question before writing goes to standard error, which is no terminal; --yes writes without it", errUsage)
 	}
-	_, _ = fmt.Fprintf(a.err, "%s\nGo ahead? [y/N] ", what)
+	_, _ = fmt.Fprintf(printable{a.err}, "%s\nGo ahead? [y/N] ", what)
 	answers := make(chan string, 1)
 	go func() { // a read of a terminal ends with the process
 		var answer string
@@ -192,7 +192,7 @@ func (p *paceFlags) name() (func() error, error) {
 	if p.errors == "" {
 		return func() error { return nil }, nil
 	}
-	f, err := os.OpenFile(p.errors, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := appendTo(p.errors)
 	if err != nil {
 		return nil, fmt.Errorf("%w: --errors: %w", errUsage, err)
 	}

@@ -43,7 +43,8 @@ func TestAnyValue(t *testing.T) {
 				}
 				return image, err
 			},
-			Now: server.Now,
+			Earlier: true,
+			Now:     server.Now,
 			Advance: func(d time.Duration) {
 				server.Advance(d)
 				for _, d := range open {

@@ -55,6 +55,9 @@ func Over[T any](client Client, opts *Options) (*Driver[T], error) {
 	return &Driver[T]{client: client, opts: o}, nil
 }
 
+// KeyPrefix returns Options.Prefix, by which package upkeep knows whose keys these are.
+func (d *Driver[T]) KeyPrefix() string { return d.opts.Prefix }
+
 // Resolution implements driver.Driver: a millisecond.
 func (d *Driver[T]) Resolution() time.Duration { return time.Millisecond }
 

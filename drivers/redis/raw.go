@@ -14,7 +14,9 @@ func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
 	if err != nil {
 		return driver.Raw{}, err
 	}
-	b, expiry, err := reply(ctx, d.eval(ctx, readScript, k))
+	b, expiry, err := reply(ctx, Answer{Kind: Array, Array: d.client.DoMulti(ctx, []Command{
+		{Words: []string{"GET"}, Key: k}, {Words: []string{"PEXPIRETIME"}, Key: k},
+	})})
 	if err != nil {
 		return driver.Raw{}, err
 	}
@@ -24,16 +26,27 @@ func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
 	}
 	var own bool
 	raw.Meta, raw.Value, own, raw.Problem = split(b)
-	if own {
-		raw.Fields = map[string]string{"header": string(b[len(mark):min(len(b), headerLen)])}
-		return raw, nil
-	}
 	if err := expiry.want(Integer); err != nil {
 		return driver.Raw{}, err
 	}
-	raw.ExpiresAt = driver.Instant(max(expiry.Integer, 0))
+	at := min(driver.Instant(max(expiry.Integer, 0)), lastInstant)
+	if own {
+		raw.Life = earlier(raw.Life, at)
+		raw.Fields = map[string]string{"header": string(b[len(mark):min(len(b), headerLen)])}
+		return raw, nil
+	}
+	raw.ExpiresAt = at
 	if raw.ExpiresAt != 0 {
 		raw.Fields = map[string]string{"PEXPIRETIME": decimal(raw.ExpiresAt)}
 	}
 	return raw, nil
+}
+
+// earlier returns l, which a header tells, with an earlier expiry that another program gave the key: the server
+// deletes it then.
+func earlier(l driver.Life, at driver.Instant) driver.Life {
+	if at != 0 && at < l.ExpiresAt {
+		l.ExpiresAt = at
+	}
+	return l
 }

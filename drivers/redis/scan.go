@@ -198,6 +198,8 @@ func (d *Driver[T]) describeAt(ctx context.Context, client Client, keys []string
 			r.Meta = driver.Meta{Life: driver.Life{ExpiresAt: at}}
 		case meta.ExpiresAt != 0 && at > meta.ExpiresAt:
 			r.HeldUntil = at
+		default:
+			r.Life = earlier(meta.Life, at)
 		}
 		page.Records = append(page.Records, r)
 	}

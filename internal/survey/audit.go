@@ -133,7 +133,7 @@ func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *Loo
 	if err != nil {
 		return nil, err
 	}
-	step := stepOf(p)
+	step, prefix := stepOf(p), verdict.Prefix(s)
 	found, err := look(ctx, s, "audit", "policy "+j.Policies(), &o, auditCount, (*audited).add, func(page []driver.Scanned, into *audited) error {
 		at := j.Now()
 		into.Dying = make(deaths)
@@ -146,7 +146,7 @@ func Audit(ctx context.Context, s driver.Scanner, p slidingttl.Policy, opts *Loo
 			state := j.State(r, t, at)
 			into.Counts[state]++
 			into.Bytes += int64(r.Size)
-			if kind := verdict.KindOf(r.Key); kind != verdict.Plain {
+			if kind := verdict.KindOf(prefix + r.Key); kind != verdict.Plain {
 				into.Kinds = verdict.Count(into.Kinds, map[string]int64{kind: 1})
 			}
 			if state != verdict.Slides {

@@ -1,6 +1,10 @@
 package verdict
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
 
 // The kinds of record. All but Plain live by policies of their own, so an operation that goes by one
 // policy would end them too early. The sessions and indexes are those of middleware/session.
@@ -39,4 +43,13 @@ func KindOfAny(key string) string {
 		return Index
 	}
 	return Plain
+}
+
+// Prefix returns what a driver puts before each key in its store, such as the prefix of another program's
+// sessions.
+func Prefix(d any) string {
+	if p, ok := driver.As[interface{ KeyPrefix() string }](d); ok {
+		return p.KeyPrefix()
+	}
+	return ""
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl"
 )
 
-// Workload describes the long-term use of a store.
+// Workload describes the long-term use of a store. Its numbers are at most 1e15.
 type Workload struct {
 	// Keys is the number of keys in use. Required.
 	Keys float64
@@ -43,18 +43,21 @@ func (w Workload) validate() (Workload, error) {
 		least float64
 		rule  string
 	}{
-		{"Keys", w.Keys, 1, "must be at least 1"},
-		{"Reads", w.Reads, math.SmallestNonzeroFloat64, "must be more than zero"},
-		{"Skew", w.Skew, 0, "must not be negative"},
-		{"Processes", w.Processes, 1, "must be at least 1"},
+		{"Keys", w.Keys, 1, "must be from 1 to 1e15"},
+		{"Reads", w.Reads, math.SmallestNonzeroFloat64, "must be more than zero, and at most 1e15"},
+		{"Skew", w.Skew, 0, "must be from 0 to 1e15"},
+		{"Processes", w.Processes, 1, "must be from 1 to 1e15"},
 		{"Resolution", float64(w.Resolution), 0, "must not be negative"},
 	} {
-		if !(f.v >= f.least) || math.IsInf(f.v, 1) {
+		if !(f.v >= f.least) || f.v > most && f.name != "Resolution" {
 			return w, &slidingttl.InvalidError{Field: "Workload." + f.name, Value: fmt.Sprint(f.v), Rule: f.rule}
 		}
 	}
 	return w, nil
 }
+
+// most is what a count may be: float64 has whole numbers up to 9e15.
+const most = 1e15
 
 // The exactRanks most read keys are summed one by one. The others are summed by ranges of ranks,
 // each longer than the last by the factor rangeGrowth.

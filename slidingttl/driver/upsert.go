@@ -63,7 +63,7 @@ func Upsert[T any](ctx context.Context, d Driver[T], key string, v T, known *Met
 			known = found
 		case known != nil && errors.Is(err, ErrNotFound):
 			known = nil
-		case known == nil && PlanAgain(err):
+		case known == nil && errors.Is(err, ErrLate) && !errors.Is(err, ErrAmbiguous):
 		default:
 			return Meta{}, err
 		}

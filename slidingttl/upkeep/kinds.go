@@ -14,7 +14,7 @@ import (
 // spared reports whether r is of a kind that this operation does not write. A key only looks like a
 // kind, so the record is read too.
 func (w *writer) spared(ctx context.Context, r *record) (bool, error) {
-	kind := verdict.KindOfAny(r.Key)
+	kind := verdict.KindOfAny(w.prefix + r.Key)
 	if w.all || kind == verdict.Plain || slices.Contains(w.kinds, kind) {
 		return false, nil
 	}

@@ -120,6 +120,10 @@ func (m *mender) mendUnit(ctx context.Context, r *record) (one Report, err error
 		if doubt, unit = verdict.Doubt(was.Life, m.judge.Now().Plus(m.judge.Skew)); unit == "" || unit != m.unit {
 			return was.Life, false, nil
 		}
+		if was.ExpiresAt != 0 && was.ExpiresAt <= m.judge.Now() {
+			doubt += ", and its expiry has passed"
+			return was.Life, false, nil
+		}
 		return driver.Life{CreatedAt: verdict.Millis(unit, was.CreatedAt), ExpiresAt: was.ExpiresAt}, true, nil
 	}
 	what, err := m.writer.writeUnlessChanged(ctx, r, plan, func(was driver.Meta, next driver.Life) error {

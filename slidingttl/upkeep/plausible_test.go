@@ -8,6 +8,7 @@ import (
 
 	"github.com/slidingttl/slidingttl/internal/survey"
 	"github.com/slidingttl/slidingttl/internal/verdict"
+	"github.com/slidingttl/slidingttl/internal/walktest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
 )
@@ -73,5 +74,18 @@ func TestImplausible(t *testing.T) {
 	}
 	if _, err := upkeep.Mend(ctx, f, &upkeep.MendOptions{CreatedAt: "weeks"}); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("a unit that is none: %v", err)
+	}
+}
+
+// A record whose expiry is in seconds, too, is dead to the store: it is left, in a dry run as in one that writes.
+func TestMendOfTheDead(t *testing.T) {
+	f := open(t)
+	both := driver.Scanned{Key: "both", Meta: driver.Meta{Life: driver.Life{CreatedAt: f.Began.Add(-5*day) / 1000, ExpiresAt: f.Began.Add(20*day) / 1000}}}
+	for _, apply := range []bool{false, true} {
+		r, err := upkeep.Mend(t.Context(), walktest.Dead{Store: f, More: []driver.Scanned{both}}, &upkeep.MendOptions{WriteOptions: upkeep.WriteOptions{Apply: apply, Options: upkeep.Options{Segments: 1}}, CreatedAt: "seconds"})
+		ok(t, err)
+		if r.Counts["left"] != 1 || r.Reasons["problems"]["created_at looks like a number of seconds, and its expiry has passed"] != 1 {
+			t.Errorf("apply %v:\n%v", apply, r)
+		}
 	}
 }

@@ -78,7 +78,7 @@ var writtenRows = []row{
 	{"locked", "left: locked by another client", rare},
 	{"lost_races", "left: written by others time and again", rare},
 	{"kept", "left: sessions and their indexes, see --kinds", rare},
-	{"vanished", "gone before they were written", rare},
+	{"vanished", "dead or gone before they were written", rare},
 }
 
 var malformedRow = row{"problems", "malformed because", why}

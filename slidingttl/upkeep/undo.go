@@ -4,12 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"slices"
-	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/slidingttl/slidingttl/internal/retry"
@@ -38,10 +39,10 @@ var undoing = operation{
 
 // Undo reverts what adoptions have written to d. changes are the Changes that AdoptOptions.Undo
 // got, as JSON, one a line. A record that still has the life that Adopt wrote loses its
-// created_at, and gets its former expiry back. A record that was touched or written since is
-// not changed, because a program relies on it. Undo counts lines that are not whole and skips them:
-// Adopt writes a record only after its line is complete. Segments, Shards and PolicyFor are not
-// used. If d is no [driver.RawReader], a dry run does not see which records were touched.
+// created_at, and gets its former expiry back. A record whose life has moved since is
+// not changed, because a program relies on it; a write alone moves no life that is at its cap. Undo
+// counts lines that are not whole and skips them: Adopt writes a record only after its line is
+// complete. Segments, Shards and PolicyFor are not used. If d is no [driver.RawReader], a dry run does not see which records were touched.
 //
 // The report counts keys, of which the changes may have several lines: as "undone", or in a dry run what
 // would be, as "changed" (left, because they were touched or written since), and "already" (without
@@ -69,6 +70,9 @@ func Undo(ctx context.Context, d Store, changes io.ReaderAt, opts *WriteOptions)
 		}
 		counted := "undone"
 		plan := func(m driver.Meta) (driver.Life, bool, error) {
+			if m.ExpiresAt != 0 && m.ExpiresAt <= j.Now() {
+				return m.Life, false, driver.ErrNotFound // what the write would return
+			}
 			for _, c := range slices.Backward(r.changes) {
 				if m.Life == c.Life {
 					return driver.Life{ExpiresAt: c.Was}, true, nil
@@ -85,8 +89,18 @@ func Undo(ctx context.Context, d Store, changes io.ReaderAt, opts *WriteOptions)
 		})
 		return noted(what, counted, r.Size, err)
 	}
-	lines := &changesOf{file: changes, parts: make(map[int]*changed), read: make(map[string][]Change)}
-	job := undoing.writing("apply "+strconv.FormatBool(o.Apply), &o, w, undo)
+	_, named, err := chosen(nil, nil, o.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	first := make([]byte, fingerprinted)
+	n, err := changes.ReadAt(first, 0)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	lines := &changesOf{file: changes, prefix: o.Prefix, parts: make(map[int]*changed), read: make(map[string][]Change)}
+	job := undoing.writing(fmt.Sprintf("%schanges %.8x, apply %v", named, sha256.Sum256(first[:n]), o.Apply), &o, w, undo)
+	job.opts.Prefix = "" // which lines sees to: a change of another key is no line that was cut off
 	job.visit = func(ctx context.Context, _ int, page []driver.Scanned, into *Report) error {
 		records := recordsOf(page)
 		lines.take(records)
@@ -103,7 +117,8 @@ func Undo(ctx context.Context, d Store, changes io.ReaderAt, opts *WriteOptions)
 // the file: of writes that lost a race, and of runs that were killed. So each segment has the keys
 // of one hash, few enough to be held in memory.
 type changesOf struct {
-	file io.ReaderAt
+	file   io.ReaderAt
+	prefix string // of the keys
 
 	mu    sync.Mutex // guards the rest
 	parts map[int]*changed
@@ -116,6 +131,10 @@ type changed struct {
 	of   map[string][]Change
 	torn int
 }
+
+// fingerprinted is how many bytes at the beginning of the file tell it from others. It is appended to, and never
+// written from its beginning.
+const fingerprinted = 4096
 
 // partBytes is about how much of the file a segment has.
 const partBytes = 64 << 20
@@ -188,7 +207,7 @@ func (c *changesOf) load(part, of int) (*changed, error) {
 		if !whole && part == 0 {
 			all.torn++
 		}
-		if key := string(change.Key); change.Life.CreatedAt != 0 && int(share(key, saltPart)*float64(of)) == part {
+		if key := string(change.Key); change.Life.CreatedAt != 0 && strings.HasPrefix(key, c.prefix) && int(share(key, saltPart)*float64(of)) == part {
 			if all.of[key] == nil {
 				all.keys = append(all.keys, key)
 			}

@@ -3,6 +3,7 @@ package upkeep_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -74,5 +75,43 @@ func TestUndo(t *testing.T) {
 	}
 	if r := undo(true); r.Counts["undone"] != 0 || r.Counts["already"] != 999 || r.Counts["changed"] != 1 {
 		t.Errorf("a second time:\n%v", r)
+	}
+}
+
+// A change of a key outside of the prefix is no line that was cut off, and a checkpoint is of its file.
+func TestUndoOfAPart(t *testing.T) {
+	f := open(t)
+	for i := range 40 {
+		f.Add(fmt.Sprint("a-", i), 0, 0)
+		f.Add(fmt.Sprint("b-", i), 0, 0)
+	}
+	adopted := func(prefix string) string {
+		k := new(kept)
+		o := applied()
+		o.Undo, o.Prefix = k.change, prefix
+		_, err := upkeep.Adopt(t.Context(), f, policy, o)
+		ok(t, err)
+		return k.String()
+	}
+	a := adopted("a-")
+	b := adopted("b-")
+	part := &upkeep.WriteOptions{Apply: true, Options: upkeep.Options{Page: 10, Prefix: "a-"}}
+	var place upkeep.Checkpoint
+	part.Save = func(c upkeep.Checkpoint) error {
+		place = c
+		return errors.New("stopped")
+	}
+	_, err := upkeep.Undo(t.Context(), f, strings.NewReader(a+b), part)
+	if err == nil || place.Segments == nil {
+		t.Fatalf("it was to stop: %v", err)
+	}
+	part.Save, part.Resume = nil, &place
+	if _, err := upkeep.Undo(t.Context(), f, strings.NewReader(b+a), part); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("resumed by another file: %v", err)
+	}
+	r, err := upkeep.Undo(t.Context(), f, strings.NewReader(a+b), part)
+	ok(t, err)
+	if r.Counts["undone"] != 40 || r.Counts["torn"] != 0 || r.Records != 40 {
+		t.Errorf("the report is\n%v", r)
 	}
 }

@@ -53,6 +53,7 @@ type writer struct {
 	follow *follower // nil: only the limits count
 	fails  *failures
 	raw    driver.RawReader // nil: the driver has none
+	prefix string           // of all keys in the store
 	kinds  []string         // that are written besides plain ones
 	all    bool             // every kind is written
 	tried  atomic.Int64
@@ -62,12 +63,13 @@ type writer struct {
 func newWriter(d any, o *WriteOptions) *writer {
 	raw, _ := driver.As[driver.RawReader](d)
 	w := &writer{
-		raw:   raw,
-		kinds: o.Kinds,
-		apply: o.Apply,
-		slots: make(chan struct{}, o.Writers),
-		cost:  newPace(&o.Options, func(l Limits) float64 { return l.Cost }),
-		fails: newFailures(&o.Options),
+		raw:    raw,
+		prefix: verdict.Prefix(d),
+		kinds:  o.Kinds,
+		apply:  o.Apply,
+		slots:  make(chan struct{}, o.Writers),
+		cost:   newPace(&o.Options, func(l Limits) float64 { return l.Cost }),
+		fails:  newFailures(&o.Options),
 	}
 	if o.Follow {
 		w.follow = newFollower()
