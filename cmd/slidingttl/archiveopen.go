@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -42,17 +43,33 @@ func openArchive(ctx context.Context, uri string) (archive.Bucket, error) {
 	return s3.New(c, a.Host, &s3.Options{Prefix: strings.TrimPrefix(a.Path, "/"), SSEKMSKey: a.own["kms"], Tiers: a.own["tiers"]})
 }
 
-// misplaced returns an error if b has no days, and what is below it has some.
-func misplaced(ctx context.Context, b archive.Bucket) error {
-	for info, err := range b.List(ctx, "") {
-		if err != nil {
-			return err
+// misplaced returns an error if the archive at uri, b, has no days, and something below it has some.
+func misplaced(ctx context.Context, uri string, b archive.Bucket) error {
+	below := ""
+	if strings.HasPrefix(uri, "s3://") {
+		for info, err := range b.List(ctx, "") {
+			if err != nil {
+				return err
+			}
+			above, _, days := strings.Cut("/"+info.Name, "/day=")
+			if days && above == "" {
+				return nil
+			} else if days {
+				below = above[1:]
+			}
 		}
-		if above, _, ok := strings.Cut(info.Name, "/day="); ok && !strings.HasPrefix(info.Name, "day=") {
-			return fmt.Errorf("%w: there is no day, and below %s there are some: must be the path of an archive", errUsage, above)
+	} else {
+		for _, days := range []string{"day=*", "*/day=*", "*/*/day=*"} {
+			if found, err := fs.Glob(os.DirFS(uri), days); err == nil && len(found) > 0 {
+				below = strings.TrimPrefix(path.Dir(found[0]), ".")
+				break
+			}
 		}
 	}
-	return nil
+	if below == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: %s has no day, and below %s there are some: must be the path of an archive", errUsage, uri, below)
 }
 
 // outsideDays returns an error if an element of an archive's path is named like a day. It may be a day of an archive,

@@ -45,6 +45,13 @@ func (t *table) Check(ctx context.Context, longest time.Duration) error {
 	}
 	unkeyed := strings.Join(unnamed, " OR ")
 	t.unkeyed.Store(&unkeyed)
+	var none [2]any
+	for i, c := range []TimeColumn{t.created, t.expires} {
+		if c.Type == Millis && !desc.columns[strings.ToLower(c.Name)].null {
+			none[i] = int64(0)
+		}
+	}
+	t.none.Store(&none)
 	sent := make([]keyKind, len(t.values))
 	for i, name := range t.values {
 		if sent[i] = t.dialect.valueKind(desc.columns[strings.ToLower(name)]); t.json || t.fields[i] != textual {

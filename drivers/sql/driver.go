@@ -120,6 +120,7 @@ type table struct {
 	kinds        atomic.Pointer[[]keyKind]  // of the key's columns; nil: not checked
 	unkeyed      atomic.Pointer[string]     // the condition that a row's key is NULL in part; empty: it cannot be; nil: not checked
 	keyed        atomic.Pointer[bool]       // whether a change of the value is locked like one of a key; nil: not checked
+	none         atomic.Pointer[[2]any]     // what stands for no created_at, and no expiry; nil: NULL, or not checked
 	sent         atomic.Pointer[[]keyKind]  // of the value's columns; nil: not checked
 	affinities   atomic.Pointer[[]affinity] // of the value's columns in SQLite; nil: not checked
 }

@@ -98,3 +98,31 @@ func sameJSON(a []byte, b string) bool {
 	var x, y any
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }
+
+// A record without a life is adopted, and the adoption taken back, in columns that hold zero and no NULL.
+func TestNoLifeWithoutNull(t *testing.T) {
+	onAll(t, func(t *testing.T, db *stdsql.DB, dialect Dialect) {
+		mustExec(t, db, dialect, "CREATE TABLE zeros (id "+strings.TrimSuffix(dialects[dialect].types().key(90), " NOT NULL")+" NOT NULL PRIMARY KEY, value "+dialects[dialect].types().value+
+			", created_at BIGINT NOT NULL DEFAULT 0, expires_at BIGINT NOT NULL DEFAULT 0, sweep_at BIGINT NOT NULL DEFAULT 0, version BIGINT)")
+		mustExec(t, db, dialect, "CREATE INDEX zeros_sweep ON zeros (sweep_at)")
+		mustExec(t, db, dialect, "INSERT INTO zeros (id, value) VALUES ('k', '{}')")
+		d, err := New[any](db, dialect, "zeros", nil)
+		if err == nil {
+			err = d.Check(t.Context(), 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		was, now := driver.Meta{}, driver.Floor(d.Now())
+		for _, life := range []driver.Life{{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, {}} {
+			if _, err := d.Touch(t.Context(), "k", was, life, now); err != nil {
+				t.Fatalf("%+v: %v", life, err)
+			}
+			e, err := d.Get(t.Context(), "k")
+			if err != nil || e.Life != life {
+				t.Errorf("a read finds %+v, %v; want %+v", e.Life, err, life)
+			}
+			was = e.Meta
+		}
+	})
+}

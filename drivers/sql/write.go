@@ -205,7 +205,7 @@ func (d *Driver[T]) Replace(ctx context.Context, key string, v T, was driver.Met
 func (t *table) replace(k rowKey, was driver.Meta, life driver.Life, version driver.Version, values []any) (statement string, args []any) {
 	keyed := t.keyed.Load()
 	by := keyed == nil && !t.json && len(t.values) > 0 || keyed != nil && *keyed
-	args = append(lifeArgs(life), int64(version))
+	args = append(t.lifeArgs(life), int64(version))
 	switch kept := life.CreatedAt == was.CreatedAt; {
 	case kept && by:
 		statement, args = t.sql.replaceBy, args[1:]
@@ -220,8 +220,16 @@ func (t *table) replace(k rowKey, was driver.Meta, life driver.Life, version dri
 }
 
 // lifeArgs returns the arguments that set a life.
-func lifeArgs(life driver.Life) []any {
-	return []any{instant(life.CreatedAt), instant(life.ExpiresAt), sweepAt(life.ExpiresAt)}
+func (t *table) lifeArgs(life driver.Life) []any {
+	args := []any{instant(life.CreatedAt), instant(life.ExpiresAt), sweepAt(life.ExpiresAt)}
+	if none := t.none.Load(); none != nil {
+		for i := range none {
+			if args[i] == nil {
+				args[i] = none[i]
+			}
+		}
+	}
+	return args
 }
 
 // Touch implements driver.Driver, with one UPDATE. It keeps the version. A touch that moves the
@@ -237,9 +245,9 @@ func (t *table) Touch(ctx context.Context, key string, was driver.Meta, life dri
 	}
 	switch keyed := t.keyed.Load(); {
 	case life.CreatedAt != was.CreatedAt && keyed != nil && *keyed:
-		statement, args = t.sql.touchBy, lifeArgs(life)
+		statement, args = t.sql.touchBy, t.lifeArgs(life)
 	case life.CreatedAt != was.CreatedAt:
-		statement, args = t.sql.touch, lifeArgs(life)
+		statement, args = t.sql.touch, t.lifeArgs(life)
 	case was.ExpiresAt == 0 || life.ExpiresAt < was.ExpiresAt: // names no more columns: a trigger has the row locked by them
 		statement, args = t.sql.lower, []any{instant(life.ExpiresAt), sweepAt(life.ExpiresAt)}
 	}
