@@ -121,30 +121,45 @@ func (a *app) watch(c *cobra.Command) {
 	}
 }
 
-// given returns an error for a flag that is given as empty, which would mean more than any other: an unset
-// variable of a script; and for a file to write that is named for something else, too.
+// given returns an error for an argument or a flag that is given as empty, which would mean more than any other: an
+// unset variable of a script; and for a file to write that is named for something else, too.
 func given(flags *pflag.FlagSet, args []string) (err error) {
-	files := make(map[string]string)
-	for _, arg := range args[min(1, len(args)):] {
-		files[fullPath(arg)] = arg
+	files := make(map[string]string) // what has them
+	for i, arg := range args {
+		if arg == "" {
+			return fmt.Errorf("%w: argument %d is empty", errUsage, i+1)
+		} else if i > 0 {
+			files[fullPath(arg)] = arg
+		}
 	}
 	flags.Visit(func(f *pflag.Flag) {
-		if f.Value.String() == "" || f.Value.String() == "[]" {
+		values := []string{f.Value.String()}
+		if all, ok := f.Value.(pflag.SliceValue); ok {
+			values = all.GetSlice()
+		}
+		if len(values) == 0 || slices.Contains(values, "") {
 			err = cmp.Or(err, fmt.Errorf("%w: --%s is empty", errUsage, f.Name))
 		}
 	})
-	for _, name := range []string{"config", "layout", "policy-file", "from-policy-file", "to-policy-file", "policy-for", "only", "keys", "checkpoint", "undo", "errors", "html"} {
+	for _, name := range []string{"config", "layout", "policy-file", "from-policy-file", "to-policy-file", "policy-for", "only", "keys", "check", "checkpoint", "undo", "errors", "html", "report", "since"} {
 		f := flags.Lookup(name)
-		if f == nil || f.Value.String() == "" || f.Value.String() == "-" {
+		if f == nil || f.Value.Type() != "string" || f.Value.String() == "" || f.Value.String() == "-" {
 			continue
 		}
-		file, writes := fullPath(f.Value.String()), slices.Contains([]string{"checkpoint", "undo", "errors", "html"}, name)
-		if other := files[file]; other != "" && writes {
-			err = cmp.Or(err, fmt.Errorf("%w: --%s %s is the file of %s, too", errUsage, name, f.Value, other))
+		for _, suffix := range append([]string{""}, written[name]...) {
+			file := fullPath(f.Value.String() + suffix)
+			if other := files[file]; other != "" && written[name] != nil {
+				err = cmp.Or(err, fmt.Errorf("%w: --%s %s is the file of %s, too", errUsage, name, f.Value, other))
+			}
+			files[file] = "--" + name
 		}
-		files[file] = "--" + name
 	}
 	return err
+}
+
+// written are the flags of files that are written, and the ends of the names of others beside them.
+var written = map[string][]string{
+	"checkpoint": {".lock"}, "report": {".keys", ".days", ".days~"}, "undo": {}, "errors": {}, "html": {}, "since": {},
 }
 
 // fullPath returns path without links, as far as it is there.
