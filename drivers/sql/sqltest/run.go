@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -195,6 +196,7 @@ func (k kind) start(ctx context.Context, env, options []string) (*Server, error)
 		cmd.Dir = dir
 		var output bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &output, &output
+		cmd.WaitDelay = 10 * time.Second // for a child that outlives it, and has its output open
 		stdin, g, err := os.Pipe() // one that Wait does not close
 		if err != nil {
 			return err
@@ -238,25 +240,33 @@ func (k kind) start(ctx context.Context, env, options []string) (*Server, error)
 	return s, nil
 }
 
-// killAll kills a process and its children, the children while it cannot tell them to do anything.
+// killAll kills a process and its children, the children while it cannot tell them to do anything, nor make others.
 func killAll(pid int) {
 	_ = syscall.Kill(pid, syscall.SIGSTOP)
+	for state, _ := statOf(pid); state != "" && state != "T" && state != "Z"; state, _ = statOf(pid) {
+		runtime.Gosched() // a fork under way ends before it stops
+	}
 	all := []int{pid}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, name := range stats {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			continue // it has ended
-		}
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 		child, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
-		if err == nil && len(fields) > 1 && fields[1] == strconv.Itoa(pid) {
+		if _, parent := statOf(child); err == nil && parent == strconv.Itoa(pid) {
 			all = append(all, child)
 		}
 	}
 	for i := range all {
 		_ = syscall.Kill(all[len(all)-1-i], syscall.SIGKILL)
 	}
+}
+
+// statOf returns the state of a process and its parent; empty if it has ended.
+func statOf(pid int) (state, parent string) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", ""
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	return fields[0], fields[1]
 }
 
 // answers waits until the server answers, or ended is closed.
