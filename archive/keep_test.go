@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"math"
@@ -412,6 +413,19 @@ func TestRetain(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// full is a bucket that takes no file.
+type full struct{ archive.Bucket }
+
+func (full) Create(context.Context, string, func(io.Writer) (string, error)) error { return errCrash }
+
+// What was not removed is not counted.
+func TestRetainFull(t *testing.T) {
+	r, err := archive.Retain(t.Context(), full{untidy(t)}, 2, &archive.Walk{Now: func() time.Time { return noon.AddDate(0, 0, 3) }, Apply: true})
+	if !errors.Is(err, errCrash) || r.Rows != 0 || r.Days != 0 || r.Files != 0 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

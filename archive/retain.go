@@ -64,6 +64,7 @@ func Retain(ctx context.Context, b Bucket, days int, w *Walk) (*Report, error) {
 	}
 	counted := 0
 	err = eachDay(ctx, c, r.Span, o.Progress, func(nth int, m *manifest) error {
+		before := *r
 		if nth == counted {
 			if counted++; len(m.files) > 0 {
 				r.holds(m)
@@ -72,7 +73,11 @@ func Retain(ctx context.Context, b Bucket, days int, w *Walk) (*Report, error) {
 		if !o.Apply {
 			return nil
 		}
-		return drop(ctx, b, m)
+		err := drop(ctx, b, m)
+		if err != nil && !errors.Is(err, errOvertaken) {
+			*r = before
+		}
+		return err
 	})
 	return r, err
 }

@@ -89,6 +89,9 @@ func openS3(ctx context.Context, uri string) (*awss3.Client, *address, error) {
 	if err != nil || u.Host == "" {
 		return nil, nil, fmt.Errorf("%w: the archive must be a directory, or have the form s3://bucket/prefix/?region=R", errUsage)
 	}
+	if strings.Contains(uri, "#") {
+		return nil, nil, fmt.Errorf("%w: the archive's URI has a #, after which URIs name nothing: write %%23", errUsage)
+	}
 	if revealed(u) || u.User != nil {
 		return nil, nil, fmt.Errorf("%w: a secret on the command line is seen by all: leave it out of the archive's URI, and give it as AWS's clients take it (AWS_PROFILE and others)", errUsage)
 	}

@@ -191,6 +191,13 @@ report again, at any time. Values of other keys that mention the person are not 
 
 // run erases from stores and e.archives.
 func (e *eraser) run(c *cobra.Command, args []string, stores map[string]settings) error {
+	if e.path != "" {
+		unlock, err := lock("--report", e.path)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
 	what, err := e.begin(c, args, stores)
 	if err != nil {
 		return err
@@ -351,8 +358,8 @@ func (e *eraser) begin(c *cobra.Command, args []string, stores map[string]settin
 	what.Prefix = e.prefix
 	if f := c.Flags().Lookup("where"); f != nil && f.Changed {
 		column, value, ok := strings.Cut(e.where, "=")
-		if !ok || column == "" {
-			return what, fmt.Errorf("%w: --where is %q: must have the form column=value", errUsage, column)
+		if !ok || column == "" || value == "" {
+			return what, fmt.Errorf("%w: --where is %q: must have the form column=value, with a value", errUsage, column)
 		}
 		what.Column, what.Value = column, value
 	}

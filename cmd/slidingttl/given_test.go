@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
 )
@@ -14,6 +15,7 @@ import (
 func TestGiven(t *testing.T) {
 	db, uri := sessionsIn(t, 3)
 	dir := t.TempDir()
+	t.Chdir(dir)
 	file := func(name, content string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
@@ -28,6 +30,10 @@ func TestGiven(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
+	dangling := filepath.Join(dir, "dangling")
+	if err := os.Symlink("place", dangling); err != nil {
+		t.Fatal(err)
+	}
 	adopt := []string{"adopt", uri, "--apply", "--policy-file", policies, "--policy-name", "web"}
 	for _, c := range []struct {
 		args []string
@@ -39,6 +45,7 @@ func TestGiven(t *testing.T) {
 		{[]string{"--kinds", ""}, "--kinds is empty"},
 		{[]string{"--undo", changes, "--checkpoint", changes}, "is the file of --checkpoint, too"},
 		{[]string{"--undo", changes, "--errors", filepath.Join(link, "changes")}, "is the file of --undo, too"},
+		{[]string{"--undo", dangling, "--checkpoint", filepath.Join(dir, "place")}, "is the file of --checkpoint, too"},
 		{[]string{"--errors", policies}, "is the file of --policy-file, too"},
 		{[]string{"--price", "-1"}, "--price is -1"},
 		{[]string{"--layout", file("two.json", `{"created_at": "born", "created_at": "created_at"} x`)}, "--layout: invalid character"},
@@ -62,12 +69,13 @@ func TestGiven(t *testing.T) {
 	} {
 		command(t, exitUsage, args...)
 	}
-	for _, uri := range []string{"s3://AKIA:topsecret@bucket/dead", "s3://bucket/dead?endpoint=http://u:topsecret@host"} {
+	for _, uri := range []string{"s3://bucket/dead#topsecret", "s3://AKIA:topsecret@bucket/dead", "s3://bucket/dead?endpoint=http://u:topsecret@host"} {
 		_, errs := command(t, exitUsage, "archive", "verify", uri)
 		if strings.Contains(errs, "topsecret") {
 			t.Errorf("%q is said", errs)
 		}
 	}
+	command(t, 0, "retire", uri, "user:000", "--errors", "user:000") // a key is no file
 	n := 0
 	if err := db.QueryRow("SELECT count(*) FROM sessions WHERE created_at IS NOT NULL").Scan(&n); err != nil || n != 0 {
 		t.Errorf("%d records were written, %v", n, err)
@@ -99,7 +107,7 @@ func TestSQLitePath(t *testing.T) {
 	}
 }
 
-// A key that another program has given an earlier expiry is seen with it, and undo leaves it that.
+// A key that another program has given an earlier expiry is seen with it, and undo and mend leave it that.
 func TestEarlierExpiryOnRedis(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
@@ -118,7 +126,14 @@ func TestEarlierExpiryOnRedis(t *testing.T) {
 		out, _ = command(t, 0, "undo", uri, changes, apply)
 		contains(t, out, "as before 0", "left: touched or written since 1")
 	}
-	if left := do("TTL", "s:1"); left < 1 || left > 60 {
-		t.Errorf("it lives for another %d s", left)
+	now := time.Now()
+	do("SET", "s:2", fmt.Sprintf("\x00sl1 %015d %015d %016x ", now.Add(-time.Hour).Unix(), now.Add(30*24*time.Hour).UnixMilli(), 7)+`{"a":1}`)
+	do("EXPIRE", "s:2", "60")
+	out, _ = command(t, 0, "mend", uri, "--created-at", "seconds", "--apply")
+	contains(t, out, "mended 1")
+	for _, key := range []string{"s:1", "s:2"} {
+		if left := do("TTL", key); left < 1 || left > 60 {
+			t.Errorf("%s lives for another %d s", key, left)
+		}
 	}
 }

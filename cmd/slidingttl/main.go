@@ -44,6 +44,9 @@ func run(ctx context.Context, args []string, io streams) int {
 	if err != nil && !a.began {
 		code = exitUsage // cobra's own errors have no type
 	}
+	if ctx.Err() != nil && code == exitFailed {
+		code = exitStopped // a client may have its own words for that
+	}
 	if err != nil && !errors.Is(err, errDead) {
 		say(io.err, flagNames.Replace(err.Error()))
 	}

@@ -22,6 +22,7 @@ type paceFlags struct {
 	resume     bool
 	merge      bool
 	sameStore  bool
+	resumes    bool     // there is a --checkpoint to give
 	unlock     func()   // nil: there is no checkpoint
 	finished   bool     // what is to go on was finished before
 	was, store identity // of the checkpoint to go on from, and of those to come
@@ -43,6 +44,7 @@ func (p *paceFlags) flags(c *cobra.Command) {
 	f.BoolVar(&p.merge, "merge", false, "add up what all the shards of --checkpoint have found; they must be done")
 	f.BoolVar(&p.sameStore, "same-store", false, "go on, or take back, though the store has another identity than in the file: it was restored, or it is a Redis that restarted")
 	c.MarkFlagsMutuallyExclusive("resume", "shards", "merge")
+	p.resumes = true
 }
 
 // some is the flag that narrows an operation to a part of the store.
@@ -71,9 +73,11 @@ func (p *paceFlags) open() error {
 		return fmt.Errorf("%w: --price is %v: must be from 0 to 1e15", errUsage, p.price)
 	}
 	if p.checkpoint != "" && p.Shards == 0 && !p.merge {
-		if err := p.lock(); err != nil {
+		unlock, err := lock("--checkpoint", p.checkpoint)
+		if err != nil {
 			return err
 		}
+		p.unlock = unlock
 	}
 	switch {
 	case p.checkpoint == "" && (p.resume || p.merge || p.Shards > 0):
@@ -108,19 +112,17 @@ func (p *paceFlags) open() error {
 	return nil
 }
 
-// lock keeps another run from the same checkpoint, until unlock is called or the process ends.
-func (p *paceFlags) lock() error {
-	path := p.checkpoint + ".lock"
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+// lock keeps another run from the same file of flag, until unlock is called or the process ends.
+func lock(flag, path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return fmt.Errorf("%w: --checkpoint: %w", errUsage, err)
+		return nil, fmt.Errorf("%w: %s: %w", errUsage, flag, err)
 	}
 	if err := lockFile(f); err != nil {
 		_ = f.Close()
-		return fmt.Errorf("%w: another run has --checkpoint %s open: %w", errUsage, p.checkpoint, err)
+		return nil, fmt.Errorf("%w: another run has %s %s open: %w", errUsage, flag, path, err)
 	}
-	p.unlock = func() { _ = errors.Join(os.Remove(path), f.Close()) }
-	return nil
+	return func() { _ = errors.Join(os.Remove(f.Name()), f.Close()) }, nil
 }
 
 // absent says that path is there, for what is not written twice.
@@ -153,23 +155,6 @@ func readJSON(path string, into any) error {
 
 func (p *paceFlags) write(path string, c upkeep.Checkpoint) error {
 	return put(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(kept{p.store, c}) })
-}
-
-// appendTo opens the file at path, whose lines have keys: only its owner reads it.
-func appendTo(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && info.Mode().IsRegular() {
-		err = f.Chmod(0o600)
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // put writes the file at path, whole or not at all.

@@ -112,7 +112,7 @@ func (a *app) watch(c *cobra.Command) {
 			}
 			c.RunE = func(c *cobra.Command, args []string) error {
 				a.began = true
-				if err := cmp.Or(given(c.Flags(), args), a.canDraw()); err != nil {
+				if err := cmp.Or(given(c.Flags(), names, args), a.canDraw()); err != nil {
 					return err
 				}
 				return work(c, args)
@@ -123,12 +123,12 @@ func (a *app) watch(c *cobra.Command) {
 
 // given returns an error for an argument or a flag that is given as empty, which would mean more than any other: an
 // unset variable of a script; and for a file to write that is named for something else, too.
-func given(flags *pflag.FlagSet, args []string) (err error) {
+func given(flags *pflag.FlagSet, names, args []string) (err error) {
 	files := make(map[string]string) // what has them
 	for i, arg := range args {
 		if arg == "" {
 			return fmt.Errorf("%w: argument %d is empty", errUsage, i+1)
-		} else if i > 0 {
+		} else if names[i] == "FILE" {
 			files[fullPath(arg)] = arg
 		}
 	}
@@ -159,7 +159,7 @@ func given(flags *pflag.FlagSet, args []string) (err error) {
 
 // written are the flags of files that are written, and the ends of the names of others beside them.
 var written = map[string][]string{
-	"checkpoint": {".lock"}, "report": {".keys", ".days", ".days~"}, "undo": {}, "errors": {}, "html": {}, "since": {},
+	"checkpoint": {".lock"}, "report": {".keys", ".days", ".days~", ".lock"}, "undo": {}, "errors": {}, "html": {}, "since": {},
 }
 
 // fullPath returns path without links, as far as it is there.
@@ -167,8 +167,18 @@ func fullPath(path string) string {
 	if full, err := filepath.Abs(path); err == nil {
 		path = full
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
+	for range 40 { // a link may lead to what is not there yet
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			return real
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
 	}
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
 		return filepath.Join(dir, filepath.Base(path))

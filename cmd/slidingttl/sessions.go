@@ -103,6 +103,11 @@ func (a *app) ofUser(ctx context.Context, s *store, user, prefix string, except 
 	}
 	defer func() { _ = reader.Close(ctx) }()
 	list, failed := reader.List(ctx, user)
+	for _, id := range except {
+		if failed == nil && !slices.ContainsFunc(list, func(i session.Info) bool { return i.ID == id }) {
+			return fmt.Errorf("%w: --except %s is no session of this user", errUsage, id)
+		}
+	}
 	if failed == nil && revoke {
 		m, err := session.New[any](d, &session.Options{KeyPrefix: prefix})
 		if err != nil {

@@ -65,6 +65,8 @@ func TestSessions(t *testing.T) {
 			out, _ := command(t, 0, "sessions", k.uri, "list", "--user", "ada", "--key-prefix", "web:")
 			contains(t, out, "3 sessions", `, "a\nphone"`)
 			last := ada[0].ID // the ones before were seen earlier
+			_, errs := command(t, exitUsage, "sessions", k.uri, "revoke", "--key-prefix", "web:", "--user", "ada", "--except", last+"x", "--apply")
+			contains(t, errs, "is no session of this user")
 			if r := does("revoke", "--user", "ada", "--except", last, "--apply"); len(r.Sessions) != 2 || !r.Revoked || live() != 2 {
 				t.Errorf("all but one: %+v, and %d live", r, live())
 			}

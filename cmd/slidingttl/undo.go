@@ -21,8 +21,8 @@ func (a *app) undo() *cobra.Command {
 		Use:   "undo STORE FILE",
 		Short: "Take back the adoption of records that were not touched since",
 		Long: `Reverts the writes that adopt recorded in FILE with --undo: each record loses its created_at, and
-gets its former expiry back. A record that was touched or written since is not changed. A version
-that adopt gave to an item of Cosmos DB stays.`,
+gets its former expiry back. A record whose life has moved since is not changed. On Cosmos DB the
+version that adopt gave to an item stays, and its ttl becomes the rest of the former one, or -1.`,
 		Example: `  slidingttl undo "redis://cache1?prefix=session:" adopted.jsonl --apply`,
 		RunE: func(c *cobra.Command, args []string) error {
 			w := work{uri: args[0], pace: &write.paceFlags}
@@ -77,7 +77,7 @@ type keeper struct {
 
 // keepChanges opens the file at path for what adopt changes of store.
 func (p *paceFlags) keepChanges(path string, store identity) (*keeper, error) {
-	f, err := appendTo(path)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("%w: --undo: %w", errUsage, err)
 	}

@@ -156,7 +156,11 @@ func (p *paceFlags) end(t *upkeep.Totals, err error) error {
 	if _, none := os.Stat(p.checkpoint); p.checkpoint != "" && none == nil {
 		return fmt.Errorf("%w\ngo on by the same command with --checkpoint %s --resume", err, p.checkpoint)
 	}
-	return fmt.Errorf("%w\nthe same command starts again, and finds what is done already; with --checkpoint FILE it could continue", err)
+	err = fmt.Errorf("%w\nthe same command starts again, and finds what is done already", err)
+	if p.resumes {
+		err = fmt.Errorf("%w; with --checkpoint FILE it could continue", err)
+	}
+	return err
 }
 
 // agreed asks for confirmation before writing, if there is a terminal, until ctx ends.
@@ -192,7 +196,7 @@ func (p *paceFlags) name() (func() error, error) {
 	if p.errors == "" {
 		return func() error { return nil }, nil
 	}
-	f, err := appendTo(p.errors)
+	f, err := os.OpenFile(p.errors, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("%w: --errors: %w", errUsage, err)
 	}

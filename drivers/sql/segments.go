@@ -36,12 +36,13 @@ func (t *table) segments(ctx context.Context, n int, r span) ([]driver.Cursor, e
 	}
 	var cursors []driver.Cursor
 	columns := strings.Join(t.keyColumns(), ", ")
-	for range min(n, rows) - 1 {
+	n = min(n, rows)
+	for i := range n - 1 {
 		where, args, err := t.where(r)
 		if err != nil {
 			return nil, err
 		}
-		query := fmt.Sprintf("SELECT %s FROM %s%s ORDER BY %[1]s LIMIT 1 OFFSET %[4]d", columns, t.quoted(), where, rows/min(n, rows)-1)
+		query := fmt.Sprintf("SELECT %s FROM %s%s ORDER BY %[1]s LIMIT 1 OFFSET %[4]d", columns, t.quoted(), where, rows*(i+1)/n-rows*i/n-1)
 		key := newScannedKey(len(t.key.Columns))
 		found, err := t.first(ctx, t.pool, t.dialect.bind(query), args, key.dest())
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -143,6 +144,11 @@ func TestSegments(t *testing.T) {
 				}
 				if of.least == 8 && largest > rows/4 { // twice an even share
 					t.Errorf("segments of %v", got)
+				}
+				if name == "counted" {
+					if most := slices.Max(sizes(t, d, 1000)); most > 2 { // a sample takes them for alike
+						t.Errorf("of 1000 segments one has %d of %d rows", most, rows)
+					}
 				}
 			})
 		})

@@ -132,7 +132,7 @@ func (a *adopter) adopt(ctx context.Context, r *record) (one Report, err error) 
 		switch {
 		case err != nil:
 			return m.Life, false, err
-		case !known:
+		case !known, created < verdict.Earliest: // no read would take that for a time
 			counted = "no_origin"
 			return m.Life, false, nil
 		case t.Limit(created) <= now && !a.opts.TooOld:

@@ -479,3 +479,16 @@ func TestAdoptResumes(t *testing.T) {
 		t.Errorf("a checkpoint of what is done:\n%v", r)
 	}
 }
+
+// A created_at that no read takes for a time is none.
+func TestAdoptFromLongAgo(t *testing.T) {
+	f := open(t)
+	f.Add("k", 0, 20*day)
+	o := applied()
+	o.Origin = upkeep.FromExpiry(70 * 365 * day)
+	r, err := upkeep.Adopt(t.Context(), f, slidingttl.Policy{IdleGrace: 30 * day, MaxLifetime: slidingttl.NoCap}, o)
+	ok(t, err)
+	if r.Counts["no_origin"] != 1 || metaOf(f, "k").CreatedAt != 0 {
+		t.Errorf("it has %+v\n%v", metaOf(f, "k"), r)
+	}
+}

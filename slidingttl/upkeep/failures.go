@@ -44,15 +44,18 @@ func newFailures(o *Options) *failures { return &failures{notify: o.Failed, shar
 func (f *failures) note(t *Totals, r *record, err error, before, landed int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	reason := verdict.Reason(err)
 	if r.unsure() {
-		t.Unsure++
 		err = fmt.Errorf("it may have been written: %w", err)
-	} else {
-		t.Failed++
-		t.Failures = verdict.Count(t.Failures, map[string]int64{verdict.Reason(err): 1})
 	}
 	if f.notify != nil {
-		f.notify(r.Key, err)
+		f.notify(r.Key, err) // which may panic: then r is pending, and not counted
+	}
+	if r.unsure() {
+		t.Unsure++
+	} else {
+		t.Failed++
+		t.Failures = verdict.Count(t.Failures, map[string]int64{reason: 1})
 	}
 	f.failed++
 	if f.failed > fewestFailed && f.share < 1 && float64(f.failed) > f.share*float64(f.walked.Load()) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -181,13 +182,16 @@ func TestSteer(t *testing.T) {
 		for i := range 400 {
 			f.Add(fmt.Sprint(i), 0, 0)
 		}
-		var limit atomic.Int64 // negative: a pause
+		var limit atomic.Int64 // -1: a pause; -2: not a number
 		limit.Store(1)
 		o := applied()
 		o.Page = 10
 		o.Steer = func() (upkeep.Limits, bool) {
 			n := limit.Load()
-			return upkeep.Limits{Writes: float64(max(n, 0))}, n < 0
+			if n == -2 {
+				return upkeep.Limits{Writes: math.NaN()}, false
+			}
+			return upkeep.Limits{Writes: float64(max(n, 0))}, n == -1
 		}
 		var writes atomic.Int64
 		o.Progress = func(p upkeep.Progress) { writes.Store(p.Writes) }
@@ -202,8 +206,10 @@ func TestSteer(t *testing.T) {
 		time.Sleep(time.Second)
 		before := writes.Load()
 		time.Sleep(time.Hour)
+		limit.Store(-2) // no limit at all
+		time.Sleep(time.Hour)
 		if after := writes.Load(); after != before || before == 0 || before > 61 {
-			t.Errorf("%d writes before the pause, %d after an hour of it", before, after)
+			t.Errorf("%d writes before the pause, %d after two hours of it", before, after)
 		}
 		limit.Store(1000)
 		time.Sleep(time.Second)

@@ -116,6 +116,7 @@ func (m *mender) mend(ctx context.Context, r *record) (one Report, err error) {
 // mendUnit corrects the implausible created_at of r, and returns a report of this record.
 func (m *mender) mendUnit(ctx context.Context, r *record) (one Report, err error) {
 	var doubt, unit string
+	found := r.Meta
 	plan := func(was driver.Meta) (driver.Life, bool, error) {
 		if doubt, unit = verdict.Doubt(was.Life, m.judge.Now().Plus(m.judge.Skew)); unit == "" || unit != m.unit {
 			return was.Life, false, nil
@@ -124,7 +125,11 @@ func (m *mender) mendUnit(ctx context.Context, r *record) (one Report, err error
 			doubt += ", and its expiry has passed"
 			return was.Life, false, nil
 		}
-		return driver.Life{CreatedAt: verdict.Millis(unit, was.CreatedAt), ExpiresAt: was.ExpiresAt}, true, nil
+		next := driver.Life{CreatedAt: verdict.Millis(unit, was.CreatedAt), ExpiresAt: was.ExpiresAt}
+		if found.Version == was.Version && found.CreatedAt == was.CreatedAt && found.ExpiresAt != 0 {
+			next.ExpiresAt = min(next.ExpiresAt, found.ExpiresAt) // another program's, which a conflict does not tell
+		}
+		return next, true, nil
 	}
 	what, err := m.writer.writeUnlessChanged(ctx, r, plan, func(was driver.Meta, next driver.Life) error {
 		_, err := m.d.Touch(ctx, r.Key, was, next, m.judge.Now())

@@ -41,8 +41,9 @@ type Options struct {
 	// Limits bounds the pace.
 	Limits Limits
 
-	// Steer returns the limits of now in place of Limits, and whether the operation pauses. It is called
-	// often and concurrently: it must be quick. Nil: Limits hold, and there is no pause.
+	// Steer returns the limits of now in place of Limits, and whether the operation pauses. A limit that
+	// is no finite number of at least zero pauses it too. It is called often and concurrently: it must be
+	// quick. Nil: Limits hold, and there is no pause.
 	Steer func() (limits Limits, paused bool)
 
 	// Progress is called after every page, one call at a time. It must be quick.

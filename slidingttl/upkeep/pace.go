@@ -42,7 +42,11 @@ func (o *Options) limits() (l Limits, paused bool) {
 	if o.Steer == nil {
 		return o.Limits, false
 	}
-	return o.Steer()
+	l, paused = o.Steer()
+	for _, n := range []float64{l.Records, l.Writes, l.Cost} {
+		paused = paused || !(n >= 0) || math.IsInf(n, 1)
+	}
+	return l, paused
 }
 
 // page returns about how many records to ask for now. Small pages read evenly, but each is a trip.

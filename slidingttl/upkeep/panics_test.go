@@ -92,3 +92,38 @@ func testBuryThatPanics(t *testing.T) {
 		t.Errorf("%v: %d of 170 dead records were handed over in all; the report is\n%v", err, len(g.dead), report)
 	}
 }
+
+// refusing refuses one key.
+type refusing struct {
+	upkeep.Store
+	key string
+}
+
+func (f *refusing) Touch(ctx context.Context, key string, was driver.Meta, next driver.Life, now driver.Instant) (driver.Version, error) {
+	if key == f.key {
+		return 0, &driver.InvalidError{Field: "x", Value: "y", Rule: "z"}
+	}
+	return f.Store.Touch(ctx, key, was, next, now)
+}
+
+// A record whose failure could not be told is pending, and counted once, by the run that goes on.
+func TestFailedThatPanics(t *testing.T) {
+	f := open(t)
+	for i := range 10 {
+		f.Add(fmt.Sprint("k", i), 0, 0)
+	}
+	d := &refusing{f, "k3"}
+	var at *upkeep.Checkpoint
+	o := &upkeep.AdoptOptions{}
+	o.Apply = true
+	o.Save = func(c upkeep.Checkpoint) error { at = &c; return nil }
+	o.Failed = func(string, error) { panic("boom") }
+	if _, err := upkeep.Adopt(t.Context(), d, policy, o); err == nil {
+		t.Fatal("no error")
+	}
+	o.Failed, o.Resume, d.key = nil, at, ""
+	r, err := upkeep.Adopt(t.Context(), d, policy, o)
+	if err != nil || r.Failed+r.Counts["adopted"] != r.Records {
+		t.Errorf("%v: of %d records %d were adopted, and %d failed and were left as they are", err, r.Records, r.Counts["adopted"], r.Failed)
+	}
+}

@@ -93,13 +93,12 @@ func Undo(ctx context.Context, d Store, changes io.ReaderAt, opts *WriteOptions)
 	if err != nil {
 		return nil, err
 	}
-	first := make([]byte, fingerprinted)
-	n, err := changes.ReadAt(first, 0)
-	if err != nil && err != io.EOF {
+	first, err := firstOf(changes)
+	if err != nil {
 		return nil, err
 	}
 	lines := &changesOf{file: changes, prefix: o.Prefix, parts: make(map[int]*changed), read: make(map[string][]Change)}
-	job := undoing.writing(fmt.Sprintf("%schanges %.8x, apply %v", named, sha256.Sum256(first[:n]), o.Apply), &o, w, undo)
+	job := undoing.writing(fmt.Sprintf("%schanges %.8x, apply %v", named, sha256.Sum256(first), o.Apply), &o, w, undo)
 	job.opts.Prefix = "" // which lines sees to: a change of another key is no line that was cut off
 	job.visit = func(ctx context.Context, _ int, page []driver.Scanned, into *Report) error {
 		records := recordsOf(page)
@@ -132,9 +131,20 @@ type changed struct {
 	torn int
 }
 
-// fingerprinted is how many bytes at the beginning of the file tell it from others. It is appended to, and never
-// written from its beginning.
-const fingerprinted = 4096
+// firstOf returns the first line of a file of changes that is one. It tells the file from others, however many lines
+// are appended.
+func firstOf(file io.ReaderAt) ([]byte, error) {
+	lines := bufio.NewReader(io.NewSectionReader(file, 0, math.MaxInt64))
+	for {
+		line, err := lines.ReadBytes('\n')
+		if c, whole := parseChange(line); whole && c.Life.CreatedAt != 0 || err == io.EOF {
+			return bytes.TrimSpace(line), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
 
 // partBytes is about how much of the file a segment has.
 const partBytes = 64 << 20

@@ -197,7 +197,7 @@ func (k kind) start(ctx context.Context, env, options []string) (*Server, error)
 		var output bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &output, &output
 		cmd.WaitDelay = 10 * time.Second // for a child that outlives it, and has its output open
-		stdin, g, err := os.Pipe() // one that Wait does not close
+		stdin, g, err := os.Pipe()       // one that Wait does not close
 		if err != nil {
 			return err
 		}
