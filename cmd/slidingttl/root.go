@@ -148,7 +148,8 @@ func given(flags *pflag.FlagSet, names, args []string) (err error) {
 		}
 		for _, suffix := range append([]string{""}, written[name]...) {
 			file := fullPath(f.Value.String() + suffix)
-			if other := files[file]; other != "" && written[name] != nil {
+			appends := name == "errors" && (files[file] == "--only" || files[file] == "--keys") // which are read before
+			if other := files[file]; other != "" && written[name] != nil && !appends {
 				err = cmp.Or(err, fmt.Errorf("%w: --%s %s is the file of %s, too", errUsage, name, f.Value, other))
 			}
 			files[file] = "--" + name
