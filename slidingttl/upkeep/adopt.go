@@ -132,7 +132,7 @@ func (a *adopter) adopt(ctx context.Context, r *record) (one Report, err error) 
 		switch {
 		case err != nil:
 			return m.Life, false, err
-		case !known, created < verdict.Earliest: // no read would take that for a time
+		case !known:
 			counted = "no_origin"
 			return m.Life, false, nil
 		case t.Limit(created) <= now && !a.opts.TooOld:
@@ -140,6 +140,9 @@ func (a *adopter) adopt(ctx context.Context, r *record) (one Report, err error) 
 			return m.Life, false, nil
 		case t.Limit(created) <= now:
 			created = a.drawn(r.Key, t, at)
+		case created < verdict.Earliest: // without a cap nothing is too old, but this is implausible
+			counted = "no_origin"
+			return m.Life, false, nil
 		}
 		return driver.Life{CreatedAt: created, ExpiresAt: a.expiry(r.Key, m, t, created, at)}, true, nil
 	}
