@@ -25,12 +25,15 @@ const (
 	onPostgres = "PostgreSQL, fsync"
 )
 
-// wired does t on a server of its own. A live call is a write there.
+// wired does t on a server of its own, in real time. A live call is a write there.
 func wired(t task) (runner.Sample, error) {
-	if t.Server == onRedis {
+	switch t.Server {
+	case onRedis:
 		return wiredRedis(t)
+	case onPostgres:
+		return wiredPostgres(t)
 	}
-	return wiredPostgres(t)
+	return simulate(t)
 }
 
 func wiredRedis(t task) (runner.Sample, error) {
