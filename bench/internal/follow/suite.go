@@ -128,7 +128,11 @@ record; one run of 4 minutes each, and all of it shares this machine. The first 
 		for _, t := range store {
 			table.Rows = append(table.Rows, []string{t.way(), fmt.Sprintf("%.2f", results.Median(t.way(), where, "p99-us")/1000),
 				fmt.Sprintf("%.2f", p99(t)), fmt.Sprintf("%.0f", rate(t))})
-			group.Bars = append(group.Bars, chart.Bar{Label: fmt.Sprintf("%s (%.0f writes/s)", t.way(), rate(t)), Value: p99(t), Own: t.Follow})
+			label := t.way()
+			if t.Writes == 0 && !t.Alone {
+				label += fmt.Sprintf(" (%.0f writes/s)", rate(t))
+			}
+			group.Bars = append(group.Bars, chart.Bar{Label: label, Value: p99(t), Own: t.Follow})
 			if !t.Alone && !t.Follow && p99(t) <= grown {
 				best = max(best, rate(t))
 			}
