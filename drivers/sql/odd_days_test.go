@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/slidingttl/slidingttl/drivers/sql/sqltest"
-	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 	"github.com/slidingttl/slidingttl/slidingttl/upkeep"
@@ -122,14 +121,32 @@ func TestClockStepped(t *testing.T) {
 						t.Errorf("the clock %v ahead: %s is written with %v left", ahead, key, left)
 					}
 					if ahead != 0 { // what the next write does must not depend on this
-						d.clock = kit.ServerClock{}
-						d.observe(time.Now(), time.Now().UnixMilli())
-						d.clock.Due() // nor does it ask
+						d, store = again(t, db, dialect, d.name, store, time.Now())
 					}
 				}
 			}
 		}
 	})
+}
+
+// again returns a driver and a store over the table of that name which know the server's time, and ask for no other. s
+// is closed first: a touch looks at the clock after its caller has gone.
+func again(t *testing.T, db *stdsql.DB, dialect Dialect, name string, s *slidingttl.Store[session], server time.Time) (*Driver[session], *slidingttl.Store[session]) {
+	t.Helper()
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d, err := New[session](db, dialect, name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.observe(time.Now(), server.UnixMilli())
+	d.clock.Due()
+	next, err := slidingttl.New(d, s.Policy(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, next
 }
 
 // TestClockSteppedBack: a record that is retired is dead by the database's time, although that was
@@ -155,9 +172,7 @@ func TestClockSteppedBack(t *testing.T) {
 		}
 		set(0)
 		for i := range 10 {
-			d.clock = kit.ServerClock{}
-			d.observe(time.Now(), server.At.Add(time.Since(server.Got)).UnixMilli())
-			d.clock.Due() // it asks for no other
+			d, store = again(t, db, dialect, d.name, store, server.At.Add(time.Since(server.Got)))
 			key := fmt.Sprint(i)
 			if err := store.Retire(ctx, key); err != nil {
 				t.Fatal(err)
