@@ -86,6 +86,29 @@ func TestGiven(t *testing.T) {
 	contains(t, out, "3 records looked at")
 }
 
+// A second erasure by a report under way is refused, and a value that is no text is printed whole.
+func TestReportAndValue(t *testing.T) {
+	db, uri := sessionsIn(t, 1)
+	report := filepath.Join(t.TempDir(), "report")
+	config := filepath.Join(filepath.Dir(report), "stores.json")
+	if err := os.WriteFile(config, fmt.Appendf(nil, `{"stores": {"s": {"uri": %q}}}`, uri), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := lock("--report", report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, errs := command(t, exitUsage, "erase", "user:000", "--config", config, "--report", report, "--apply")
+	contains(t, errs, "another run has --report")
+	unlock()
+	execute(t, db, "UPDATE sessions SET value = CAST(x'22ff22' AS TEXT)")
+	for _, form := range []string{"--json=false", "--json"} {
+		out, _ := command(t, 0, "inspect", uri, "user:000", "--policy", thirty, "--value", form)
+		contains(t, out, "Iv8i")
+	}
+	command(t, 0, "erase", "user:000", "--config", config, "--report", report, "--apply")
+}
+
 // A path of SQLite is the URI's, decoded, whatever SQLite's own URIs make of its characters.
 func TestSQLitePath(t *testing.T) {
 	t.Chdir(t.TempDir())

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -36,6 +37,18 @@ func TestShards(t *testing.T) {
 	if found != 300 {
 		t.Errorf("%d records were adopted", found)
 	}
+	first, second := must(os.ReadFile(place+".1of3"))(t), must(os.ReadFile(place+".2of3"))(t)
+	write := func(end string, content []byte) {
+		t.Helper()
+		if err := os.WriteFile(place+end, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(".1of3.lock", nil) // as a kill leaves it
+	write(".2of3", first)
+	_, errs = command(t, exitUsage, append(adopt, "--merge")...)
+	contains(t, errs, ".2of3 is a copy of another shard")
+	write(".2of3", second)
 	out, _ = command(t, 0, append(adopt, "--merge")...)
 	contains(t, out, "300 records looked at", "in 4 runs", "adopted 300")
 	_, errs = command(t, exitUsage, "audit", uri, "--policy", thirty, "--checkpoint", place, "--merge")
