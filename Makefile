@@ -1,4 +1,4 @@
-# make test: all checks and tests. CONTRIBUTING.md says what the other targets are for.
+# make test: the tests that this machine can run. CONTRIBUTING.md says what the other targets are for.
 GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 GOTESTSUM = gotest.tools/gotestsum@v1.13.0
@@ -14,23 +14,21 @@ TYPESCRIPT = examples/typescript/node_modules/typescript/package.json
 SITE = site/node_modules/vitepress/package.json
 ENGINES = internal/integration/archive/engines/node_modules/chdb/package.json
 
-.PHONY: test lint unit times nightly npm npm-night site tidy release fuzz figures bench bench-quick bench-server compare
+.PHONY: test lint times nightly npm npm-night site tidy release fuzz figures bench bench-quick bench-server compare
 
 # With -trimpath what is compiled is the same in every folder, so lint, tests and
 # internal/modules compile it once between them.
 export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 
-test: lint unit
+test:
+	@.ci/test
 
 lint:
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
 	$(GO) vet -tags browser,second,night $(PACKAGES)
 	$(GO) run $(STATICCHECK) -tags browser,second,night $(PACKAGES)
 
-unit:
-	@.ci/test
-
-# What the last make unit, or make test, took: each package, and the twenty slowest tests.
+# What the last make test took: each package, and the twenty slowest tests.
 times:
 	@$(GO) run $(GOTESTSUM) --raw-command --format pkgname --format-hide-empty-pkg --hide-summary all -- \
 		cat .bin/tests-*.json

@@ -70,7 +70,7 @@ func TestArchive(t *testing.T) {
 	command(t, 0, "archive", "verify", path, "--from", "2001-01-01", "--to", "2001-01-02")
 	for _, args := range [][]string{{"verify"}, {"forget", "key-7", "--apply"}} { // of what the archive is in
 		_, errs := command(t, exitUsage, slices.Insert(append([]string{"archive"}, args...), 2, filepath.Dir(path))...)
-		contains(t, errs, "below "+filepath.Base(path)+" there are some")
+		contains(t, errs, "has no day, and "+filepath.Base(path)+" has some")
 	}
 
 	file, err := filepath.Glob(filepath.Join(path, "day=*", "*.parquet"))

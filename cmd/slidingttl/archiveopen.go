@@ -1,13 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"net/url"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 
@@ -18,7 +19,7 @@ import (
 	"github.com/slidingttl/slidingttl/archive/s3"
 )
 
-// openArchive opens an existing archive.
+// openArchive opens an existing archive, with days or without.
 func openArchive(ctx context.Context, uri string) (archive.Bucket, error) {
 	if !strings.HasPrefix(uri, "s3://") {
 		path, err := filepath.Abs(uri)
@@ -31,6 +32,9 @@ func openArchive(ctx context.Context, uri string) (archive.Bucket, error) {
 		if _, err := os.Stat(uri); errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%w: there is no directory %s", errUsage, uri)
 		}
+		if err := misplaced(ctx, uri, nearDirectory(ctx, path)); err != nil {
+			return nil, err
+		}
 		return archive.OpenDirectory(uri)
 	}
 	c, a, err := openS3(ctx, uri)
@@ -40,36 +44,72 @@ func openArchive(ctx context.Context, uri string) (archive.Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s3.New(c, a.Host, &s3.Options{Prefix: strings.TrimPrefix(a.Path, "/"), SSEKMSKey: a.own["kms"], Tiers: a.own["tiers"]})
+	b, err := s3.New(c, a.Host, &s3.Options{Prefix: strings.TrimPrefix(a.Path, "/"), SSEKMSKey: a.own["kms"], Tiers: a.own["tiers"]})
+	if err != nil {
+		return nil, err
+	}
+	return b, misplaced(ctx, uri, func(yield func(string, error) bool) {
+		for info, err := range b.List(ctx, "") {
+			if !yield(info.Name, err) {
+				return
+			}
+		}
+	})
 }
 
-// misplaced returns an error if the archive at uri, b, has no days, and something below it has some.
-func misplaced(ctx context.Context, uri string, b archive.Bucket) error {
-	below := ""
-	if strings.HasPrefix(uri, "s3://") {
-		for info, err := range b.List(ctx, "") {
-			if err != nil {
-				return err
-			}
-			above, _, days := strings.Cut("/"+info.Name, "/day=")
-			if days && above == "" {
-				return nil
-			} else if days {
-				below = above[1:]
-			}
+// misplaced returns an error if uri is no archive and another one is near: what is asked of it would hold for nothing. near
+// has names as they are from uri.
+func misplaced(ctx context.Context, uri string, near iter.Seq2[string, error]) error {
+	another := ""
+	for name, err := range near {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
+			return err
 		}
-	} else {
-		for _, days := range []string{"day=*", "*/day=*", "*/*/day=*"} {
-			if found, err := fs.Glob(os.DirFS(uri), days); err == nil && len(found) > 0 {
-				below = strings.TrimPrefix(path.Dir(found[0]), ".")
-				break
-			}
+		at, day, found := strings.Cut("/"+name, "/day=")
+		switch {
+		case !found || len(day) < len("2006-01-02"):
+		case at == "":
+			return nil
+		case another == "":
+			another = at[1:]
 		}
 	}
-	if below == "" {
+	if another == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: %s has no day, and below %s there are some: must be the path of an archive", errUsage, uri, below)
+	return fmt.Errorf("%w: %s has no day, and %s has some: must be the path of an archive", errUsage, uri, another)
+}
+
+// nearDirectory lists days in the directory at path, above it, and below it.
+func nearDirectory(ctx context.Context, path string) iter.Seq2[string, error] {
+	days := func(dir, as string, yield func(string, error) bool) bool {
+		found, _ := fs.Glob(os.DirFS(dir), "day=????-??-??")
+		return len(found) == 0 || yield(as+found[0], nil)
+	}
+	return func(yield func(string, error) bool) {
+		if !days(path, "", yield) {
+			return
+		}
+		for as, dir := "../", filepath.Dir(path); dir != filepath.Dir(dir); as, dir = as+"../", filepath.Dir(dir) {
+			if !days(dir, as, yield) {
+				return
+			}
+		}
+		_ = filepath.WalkDir(path, func(dir string, d fs.DirEntry, err error) error {
+			if err := ctx.Err(); err != nil {
+				yield("", err)
+				return err
+			}
+			if err != nil || !d.IsDir() || dir == path {
+				return nil // what cannot be read is no archive of this user's
+			}
+			as, err := filepath.Rel(path, dir)
+			if err == nil && !days(dir, filepath.ToSlash(as)+"/", yield) {
+				return fs.SkipAll
+			}
+			return err
+		})
+	}
 }
 
 // outsideDays returns an error if an element of an archive's path is named like a day. It may be a day of an archive,

@@ -635,9 +635,6 @@ func (e *eraser) archive(ctx context.Context, to *forgotten, what archive.Select
 	if had := e.had[strings.TrimRight(to.URI, "/")]; r.Days == 0 && had > 0 {
 		err = errors.Join(err, fmt.Errorf("--check %s: %s has no day, and had %d: is it there?", e.check, to.URI, had))
 	}
-	if r.Days == 0 {
-		err = errors.Join(err, misplaced(ctx, to.URI, b))
-	}
 	to.add(r)
 	to.Done = err == nil && !left
 	if failed := e.save(); failed != nil {

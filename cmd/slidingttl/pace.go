@@ -112,17 +112,34 @@ func (p *paceFlags) open() error {
 	return nil
 }
 
-// lock keeps another run from the same file of flag, until unlock is called or the process ends.
+// lock keeps another run from the same file of flag, by whatever link, until unlock is called or the process ends.
 func lock(flag, path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", errUsage, flag, err)
+	name := path
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		name = to
 	}
-	if err := lockFile(f); err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("%w: another run has %s %s open: %w", errUsage, flag, path, err)
+	name += ".lock"
+	for {
+		f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", errUsage, flag, err)
+		}
+		if err := lockFile(f); err != nil {
+			_ = f.Close()
+			return nil, fmt.Errorf("%w: another run has %s %s open: %w", errUsage, flag, path, err)
+		}
+		if named(f) {
+			return func() { _ = errors.Join(os.Remove(name), f.Close()) }, nil
+		}
+		_ = f.Close() // another run removed it after it was opened here, and the next one would make another
 	}
-	return func() { _ = errors.Join(os.Remove(f.Name()), f.Close()) }, nil
+}
+
+// named reports whether a file still has its name.
+func named(f *os.File) bool {
+	is, err := f.Stat()
+	at, named := os.Stat(f.Name())
+	return err == nil && named == nil && os.SameFile(is, at)
 }
 
 // absent says that path is there, for what is not written twice.

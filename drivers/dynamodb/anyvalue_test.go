@@ -51,7 +51,7 @@ func anyTarget[T any](t *testing.T, clock *hands, name string, o Options, box fu
 		Name: name, Shape: shape, Box: box, Key: key, Now: clock.Now, Advance: clock.forward,
 		Open: func() (driver.Driver[T], error) {
 			opened++
-			return New[T](tbl.client, tbl.Driver.table, &layouts[opened%len(layouts)])
+			return newDriver[T](tbl.client, tbl.Driver.table, &layouts[opened%len(layouts)])
 		},
 		Image: func(v T) (image T, err error) {
 			item, err := tbl.encode(v)

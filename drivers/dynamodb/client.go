@@ -6,14 +6,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// Client has the methods of *dynamodb.Client that the driver calls. It must be safe for concurrent
-// use. The application configures it: credentials, region, retries, timeouts. A wrapper must pass
-// on the options of each call.
-type Client interface {
+// api has the methods of *dynamodb.Client that the driver calls. New takes that alone: what wraps it may
+// drop the options of a call, or answer from a cache.
+type api interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+
+	// For Scan, and for what is erased.
+	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
 
 	// For GetMulti.
 	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
@@ -27,4 +29,4 @@ type Client interface {
 	UpdateTimeToLive(context.Context, *dynamodb.UpdateTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error)
 }
 
-var _ Client = (*dynamodb.Client)(nil)
+var _ api = (*dynamodb.Client)(nil)

@@ -63,8 +63,8 @@ func TestContract(t *testing.T) {
 				Open: func(t testing.TB) *drivertest.Backend {
 					w, gate, away := newWire(), new(drivertest.Gate), new(apart)
 					client := w.client(server, impatient(2), gated(gate, w))
-					over := func(client Client, opts Options) *Driver[drivertest.Value] {
-						d, err := New[drivertest.Value](client, tbl.Driver.table, &opts)
+					over := func(client api, opts Options) *Driver[drivertest.Value] {
+						d, err := newDriver[drivertest.Value](client, tbl.Driver.table, &opts)
 						if err != nil {
 							t.Fatal(err)
 						}

@@ -3,6 +3,8 @@ package dynamodb
 import (
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
 	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -14,7 +16,7 @@ type Driver[T any] struct{ core }
 
 // core is what of a Driver does not depend on its T, so that it is compiled once for all of them.
 type core struct {
-	client Client
+	client api
 	table  string
 	opts   Options
 	names  map[string]string // attribute names by their placeholders in expressions
@@ -36,16 +38,21 @@ var (
 	_ driver.Checker          = (*Driver[int])(nil)
 )
 
-// New returns a driver for records in table, by its name or ARN. opts may be nil; it is copied. New
+// New returns a driver for records in table, by its name or ARN. The application configures the client:
+// credentials, region, retries, timeouts. opts may be nil; it is copied. New
 // does no I/O. An argument that breaks its rule is a *driver.InvalidError, and so is a T with a
 // field for the version, with one that cannot hold what the driver writes to its attribute, or with
 // one whose name differs from an attribute of the driver's in case alone. A T with a map of what its pointer's
 // methods encode, and one that is an interface with methods, is refused too: nothing in a map has an address.
-func New[T any](client Client, table string, opts *Options) (*Driver[T], error) {
-	switch {
-	case client == nil:
+func New[T any](client *dynamodb.Client, table string, opts *Options) (*Driver[T], error) {
+	if client == nil {
 		return nil, &driver.InvalidError{Field: "client", Value: "nil", Rule: "is required"}
-	case table == "":
+	}
+	return newDriver[T](client, table, opts)
+}
+
+func newDriver[T any](client api, table string, opts *Options) (*Driver[T], error) {
+	if table == "" {
 		return nil, &driver.InvalidError{Field: "table", Value: "empty", Rule: "is required"}
 	}
 	o, err := driver.Given(opts).validate()

@@ -73,13 +73,12 @@ func (d *Driver[T]) EraseEnded(ctx context.Context, what driver.Erasure, apply b
 		}
 		return ended, later, nil
 	}
-	client, err := d.scanClient()
-	if err != nil {
+	if err := d.opts.checkKeyOf(); err != nil {
 		return 0, 0, err
 	}
 	in := dynamodb.ScanInput{TableName: &d.opts.LifeTable, ConsistentRead: aws.Bool(true), ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal}
 	for {
-		out, err := client.Scan(ctx, &in)
+		out, err := d.client.Scan(ctx, &in)
 		if err != nil {
 			return ended, later, failed(err)
 		}

@@ -217,7 +217,7 @@ func acceptsIfKept[T any](t *testing.T, name string, o *Options, v T) {
 		d.opts = *o
 	}
 	d.encoding = d.opts.encoding()
-	_, refused := New[T](struct{ Client }{}, "t", o)
+	_, refused := newDriver[T](struct{ api }{}, "t", o)
 	item, err := d.encode(v)
 	if errors.Is(err, driver.ErrInvalid) {
 		refused = err
@@ -371,7 +371,7 @@ func TestTimesAreKept(t *testing.T) {
 			t.Errorf("a zone of %d seconds: %v", seconds, err)
 		}
 	}
-	_, err := New[struct{ *time.Time }](struct{ Client }{}, "t", nil)
+	_, err := newDriver[struct{ *time.Time }](struct{ api }{}, "t", nil)
 	wantInvalid(t, "an embedded pointer", err, "T", "time.Time a name")
 }
 
@@ -475,7 +475,7 @@ func TestCodecsFit(t *testing.T) {
 		"the Decoder's tag":  {Options{Decoder: tagged}, false},
 		"the Encoder's time": {Options{Encoder: spelt}, false},
 	} {
-		if _, err := New[v](struct{ Client }{}, "t", &c.o); (err == nil) != c.fit {
+		if _, err := newDriver[v](struct{ api }{}, "t", &c.o); (err == nil) != c.fit {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -32,7 +32,7 @@ func TestBatchThatPanics(t *testing.T) {
 
 // panicking panics in its first BatchGetItem.
 type panicking struct {
-	Client
+	api
 	asked *atomic.Int64
 }
 
@@ -40,7 +40,7 @@ func (p panicking) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemIn
 	if p.asked.Add(1) == 1 {
 		panic("a middleware's")
 	}
-	return p.Client.BatchGetItem(ctx, in, o...)
+	return p.api.BatchGetItem(ctx, in, o...)
 }
 
 // A key on which a function of Options panics is one failed key of a GetMulti. In a call for that key alone

@@ -55,7 +55,7 @@ func (tbl *table[T]) like(t testing.TB, change func(*Options)) *table[T] {
 	t.Helper()
 	opts, other := tbl.opts, *tbl
 	change(&opts)
-	d, err := New[T](tbl.Driver.client, tbl.Driver.table, &opts)
+	d, err := newDriver[T](tbl.Driver.client, tbl.Driver.table, &opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func (tbl *table[T]) retaining(t testing.TB, d time.Duration) *table[T] {
 	opts.Retain = d
 	other := *tbl
 	var err error
-	if other.Driver, err = New[T](tbl.Driver.client, tbl.Driver.table, &opts); err != nil {
+	if other.Driver, err = newDriver[T](tbl.Driver.client, tbl.Driver.table, &opts); err != nil {
 		t.Fatal(err)
 	}
 	return &other
@@ -251,7 +251,7 @@ func TestRetainedIsDead(t *testing.T) {
 	d.mustInsert(t, "moved", session{}, lasting(time.Minute), base)
 	d.setTTL(t, "moved", base.Add(2*time.Minute))
 	live := d.Live(base.Add(time.Minute))
-	out, err := d.Driver.client.(ScanClient).Scan(ctx, &dynamodb.ScanInput{
+	out, err := d.Driver.client.Scan(ctx, &dynamodb.ScanInput{
 		TableName: &tbl.Driver.table, FilterExpression: &live.Expression,
 		ExpressionAttributeNames: live.Names, ExpressionAttributeValues: live.Values,
 	})

@@ -22,7 +22,7 @@ func retiring() map[string]*Options {
 func (tbl *table[T]) another(t *testing.T, clock *hands) *slidingttl.Store[T] {
 	t.Helper()
 	opts := tbl.Driver.opts
-	d, err := New[T](tbl.Driver.client, tbl.Driver.table, &opts)
+	d, err := newDriver[T](tbl.Driver.client, tbl.Driver.table, &opts)
 	if err != nil {
 		t.Fatal(err)
 	}

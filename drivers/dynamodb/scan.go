@@ -11,13 +11,6 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// ScanClient has the method of *dynamodb.Client that Scan calls, beside Client.
-type ScanClient interface {
-	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
-}
-
-var _ ScanClient = (*dynamodb.Client)(nil)
-
 // maxSegments is DynamoDB's limit on the segments of a parallel scan.
 const maxSegments = 1_000_000
 
@@ -73,7 +66,7 @@ func parseMark(c driver.Cursor) (m mark, err error) {
 // Segments implements driver.Scanner: up to a million segments of a parallel scan.
 //
 // It sends no request, but one DescribeTable for Options.ScanIndex with ScanSizes. A hash of its
-// partition key decides an item's segment. It needs a client that is a ScanClient, and Options.KeyOf where that
+// partition key decides an item's segment. It needs Options.KeyOf where that
 // is required.
 func (d *Driver[T]) Segments(ctx context.Context, n int) ([]driver.Cursor, error) {
 	cursors, err := d.segments(n)
@@ -94,7 +87,7 @@ func (d *core) segments(n int) ([]driver.Cursor, error) {
 	if err := driver.CheckScan("segments", n); err != nil {
 		return nil, err
 	}
-	if _, err := d.scanClient(); err != nil {
+	if err := d.opts.checkKeyOf(); err != nil {
 		return nil, err
 	}
 	cursors := make([]driver.Cursor, min(n, maxSegments))
@@ -102,14 +95,6 @@ func (d *core) segments(n int) ([]driver.Cursor, error) {
 		cursors[i] = driver.EncodeCursor(mark{Segment: int32(i), Of: int32(len(cursors))})
 	}
 	return cursors, nil
-}
-
-func (d *core) scanClient() (ScanClient, error) {
-	c, ok := d.client.(ScanClient)
-	if !ok {
-		return nil, &driver.InvalidError{Field: "client", Value: "without Scan", Rule: "must be a ScanClient to list records"}
-	}
-	return c, d.opts.checkKeyOf()
 }
 
 // Scan implements driver.Scanner, with one Scan of the table, or of Options.ScanIndex. It reads the
@@ -131,8 +116,7 @@ func (d *core) scan(ctx context.Context, from driver.Cursor, limit int, index st
 	if err != nil {
 		return driver.Page{}, err
 	}
-	client, err := d.scanClient()
-	if err != nil {
+	if err := d.opts.checkKeyOf(); err != nil {
 		return driver.Page{}, err
 	}
 	most := int32(min(limit, 1<<20))
@@ -153,7 +137,7 @@ func (d *core) scan(ctx context.Context, from driver.Cursor, limit int, index st
 	if index != "" {
 		in.IndexName = &index
 	}
-	out, err := client.Scan(ctx, in)
+	out, err := d.client.Scan(ctx, in)
 	if err != nil {
 		return driver.Page{}, failed(err)
 	}

@@ -83,19 +83,12 @@ func TestScanCosts(t *testing.T) {
 }
 
 func TestScanRefuses(t *testing.T) {
-	tbl := open[session](t, nil)
-	hashed, err := New[session](tbl.client, "t", &Options{PartitionKey: KeyAttribute{Name: "pk", Of: func(key string) string { return fmt.Sprint(len(key)) }}})
+	hashed, err := New[session](&dynamodb.Client{}, "t", &Options{PartitionKey: KeyAttribute{Name: "pk", Of: func(key string) string { return fmt.Sprint(len(key)) }}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = hashed.Segments(t.Context(), 1)
 	wantInvalid(t, "keys that cannot be found again", err, "Options.KeyOf")
-	bare, err := New[session](struct{ Client }{tbl.client}, "t", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = bare.Segments(t.Context(), 1)
-	wantInvalid(t, "a client without Scan", err, "client")
 }
 
 func TestMend(t *testing.T) {

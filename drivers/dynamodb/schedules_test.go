@@ -247,7 +247,7 @@ func newExplorer(t testing.TB, s settings) *explorer {
 		if i == 1 {
 			hold = cmp.Or(s.longer, hold)
 		}
-		d, err := New[attrs](x.client, toyValues, &Options{LifeTable: toyLives, Hold: time.Duration(hold) * time.Second, MaxSkew: time.Second, LifeInValue: s.mixed && i == 1})
+		d, err := newDriver[attrs](x.client, toyValues, &Options{LifeTable: toyLives, Hold: time.Duration(hold) * time.Second, MaxSkew: time.Second, LifeInValue: s.mixed && i == 1})
 		if err != nil {
 			t.Fatal(err)
 		}

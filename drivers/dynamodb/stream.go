@@ -22,15 +22,14 @@ import (
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// StreamsClient has the methods of *dynamodbstreams.Client that a Stream calls. It must be safe for
-// concurrent use.
-type StreamsClient interface {
+// streamsAPI has the methods of *dynamodbstreams.Client that a Stream calls.
+type streamsAPI interface {
 	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
 	GetShardIterator(context.Context, *dynamodbstreams.GetShardIteratorInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error)
 	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
 }
 
-var _ StreamsClient = (*dynamodbstreams.Client)(nil)
+var _ streamsAPI = (*dynamodbstreams.Client)(nil)
 
 // StreamOptions configures a Stream.
 type StreamOptions struct {
@@ -130,7 +129,7 @@ type StreamStats struct {
 //
 // Records of a shard are read in order, and after those of its parent shard.
 type Stream struct {
-	client StreamsClient
+	client streamsAPI
 	opts   StreamOptions
 	arn    func(context.Context) (string, error)
 	dead   func(Change, map[primaryKey]map[string]types.AttributeValue) (driver.Dead, bool)
@@ -155,10 +154,14 @@ type Stream struct {
 
 // Stream returns a Stream of d's table. opts is copied. An option that breaks its rule is a
 // *driver.InvalidError, and so is a missing Options.KeyOf where that is required.
-func (d *Driver[T]) Stream(client StreamsClient, opts StreamOptions) (*Stream, error) {
+func (d *Driver[T]) Stream(client *dynamodbstreams.Client, opts StreamOptions) (*Stream, error) {
 	if client == nil {
 		return nil, &driver.InvalidError{Field: "client", Value: "nil", Rule: "is required"}
 	}
+	return d.stream(client, opts)
+}
+
+func (d *core) stream(client streamsAPI, opts StreamOptions) (*Stream, error) {
 	if err := d.opts.checkKeyOf(); err != nil {
 		return nil, err
 	}

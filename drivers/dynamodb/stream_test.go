@@ -495,7 +495,7 @@ func (r *river) flowing(t testing.TB, o StreamOptions) *Stream {
 		t.Fatal(err)
 	}
 	o.ARN = "arn"
-	s, err := d.Stream(r, o)
+	s, err := d.stream(r, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1348,7 +1348,7 @@ func TestStreamOptions(t *testing.T) {
 	} {
 		o := g.options()
 		spoil(&o)
-		_, err := d.Stream(&river{}, o)
+		_, err := d.stream(&river{}, o)
 		wantInvalid(t, field, err, "StreamOptions."+field)
 	}
 	_, err = d.Stream(nil, g.options())

@@ -34,7 +34,7 @@ func unmade(t *testing.T, opts *Options) *table[session] {
 
 func (tbl *table[T]) again(t testing.TB, opts *Options) *Driver[T] {
 	t.Helper()
-	d, err := New[T](tbl.Driver.client, tbl.Driver.table, opts)
+	d, err := newDriver[T](tbl.Driver.client, tbl.Driver.table, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

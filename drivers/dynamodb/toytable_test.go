@@ -46,7 +46,7 @@ var errLostAnswer = errors.New("no answer came")
 
 // toyClient hands the driver's accesses to do.
 type toyClient struct {
-	Client
+	api
 	do    func(access) result
 	items *interned
 

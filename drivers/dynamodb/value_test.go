@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/slidingttl/slidingttl/slidingttl"
@@ -65,9 +66,9 @@ func TestValuesOfAttributes(t *testing.T) {
 	}
 
 	type named map[string]types.AttributeValue
-	_, err := New[named](struct{ Client }{}, "t", nil)
+	_, err := newDriver[named](struct{ api }{}, "t", nil)
 	wantInvalid(t, "a named map of attributes", err, "T", "dynamodb.named")
-	_, err = New[struct{ M map[string]sealed }](struct{ Client }{}, "t", nil)
+	_, err = newDriver[struct{ M map[string]sealed }](struct{ api }{}, "t", nil)
 	wantInvalid(t, "a map of what only its pointer encodes", err, "T", "dynamodb.sealed by pointer")
 	type field struct {
 		User types.AttributeValue `dynamodbav:"user"`
@@ -82,7 +83,7 @@ func TestValuesOfAttributes(t *testing.T) {
 
 // TestReservedAttributes is about fields that the driver's attributes would not get on with.
 func TestReservedAttributes(t *testing.T) {
-	client := struct{ Client }{}
+	client := &dynamodb.Client{}
 	refused := func(name, attribute string, err error) {
 		t.Helper()
 		wantInvalid(t, name, err, `attribute "`+attribute+`"`, "rename")
@@ -366,7 +367,7 @@ func TestTwoKeysOneItem(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	client := struct{ Client }{}
+	client := &dynamodb.Client{}
 	for _, tt := range []struct {
 		opts  Options
 		field string

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/redis/internal/wire"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -39,7 +40,7 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 	var failed error // the first
 	// read reads the keys at these indexes, and returns the indexes of those whose expiry has to be
 	// read separately.
-	read := func(at []int, send func(context.Context, []string) []Answer) (foreign []int) {
+	read := func(at []int, send func(context.Context, []string) []wire.Answer) (foreign []int) {
 		of := make([]string, len(at))
 		for n, i := range at {
 			of[n] = d.opts.Prefix + keys[i]
@@ -72,23 +73,23 @@ func (d *Driver[T]) GetMulti(ctx context.Context, keys []string) (map[string]dri
 
 // gets sends a GET for each of keys. If a new reading of the clock is due, TIME goes with the first key's, beside
 // the pipelines: in a cluster those of several nodes carry none.
-func (d *Driver[T]) gets(ctx context.Context, keys []string) []Answer {
+func (d *Driver[T]) gets(ctx context.Context, keys []string) []wire.Answer {
 	if len(keys) == 0 || !d.clock.Due() {
 		return d.pipelines(ctx, get, keys)
 	}
-	first := make(chan Answer, 1)
-	go func() { first <- d.timed(ctx, get.with(keys[0])) }()
+	first := make(chan wire.Answer, 1)
+	go func() { first <- d.timed(ctx, get.With(keys[0])) }()
 	others := d.pipelines(ctx, get, keys[1:])
-	return append([]Answer{<-first}, others...)
+	return append([]wire.Answer{<-first}, others...)
 }
 
 // pipelines sends c for each of keys, and returns the answers in their order. It starts none once ctx has ended.
-func (d *Driver[T]) pipelines(ctx context.Context, c Command, keys []string) []Answer {
-	cs := make([]Command, len(keys))
+func (d *Driver[T]) pipelines(ctx context.Context, c wire.Command, keys []string) []wire.Answer {
+	cs := make([]wire.Command, len(keys))
 	for i, key := range keys {
-		cs[i] = c.with(key)
+		cs[i] = c.With(key)
 	}
-	answers := make([]Answer, len(cs))
+	answers := make([]wire.Answer, len(cs))
 	var all sync.WaitGroup
 	answered := make(chan struct{}, len(cs))
 	at, underWay, most, stalls := 0, 0, together, time.Duration(1)
@@ -118,7 +119,7 @@ func (d *Driver[T]) pipelines(ctx context.Context, c Command, keys []string) []A
 		})
 	}
 	for i := range answers[at:] {
-		answers[at+i] = Answer{Kind: Unsent, Err: ctx.Err()}
+		answers[at+i] = wire.Answer{Kind: wire.Unsent, Err: ctx.Err()}
 	}
 	all.Wait()
 	return answers

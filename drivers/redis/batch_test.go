@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/internal/wire"
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -163,7 +164,7 @@ func TestBatchWithSlotWithoutNode(t *testing.T) {
 
 // pipes answers pipelines after a while, or when their context ends if they have a key of the silent node.
 type pipes struct {
-	redis.Client
+	wire.Client
 	takes  time.Duration
 	silent func(key string) bool
 
@@ -172,7 +173,7 @@ type pipes struct {
 	late                 bool // one was sent after its context's end
 }
 
-func (c *pipes) DoMulti(ctx context.Context, cs []redis.Command) []redis.Answer {
+func (c *pipes) DoMulti(ctx context.Context, cs []wire.Command) []wire.Answer {
 	c.mu.Lock()
 	if cs[0].Key != "" { // it has no TIME
 		c.sent++
@@ -181,7 +182,7 @@ func (c *pipes) DoMulti(ctx context.Context, cs []redis.Command) []redis.Answer 
 		c.late = c.late || ctx.Err() != nil
 	}
 	c.mu.Unlock()
-	if c.silent != nil && slices.ContainsFunc(cs, func(cmd redis.Command) bool { return c.silent(cmd.Key) }) {
+	if c.silent != nil && slices.ContainsFunc(cs, func(cmd wire.Command) bool { return c.silent(cmd.Key) }) {
 		<-ctx.Done()
 	} else {
 		time.Sleep(c.takes)
@@ -191,7 +192,7 @@ func (c *pipes) DoMulti(ctx context.Context, cs []redis.Command) []redis.Answer 
 	if cs[0].Key != "" {
 		c.underWay--
 	}
-	return slices.Repeat([]redis.Answer{{Kind: redis.Nil}}, len(cs))
+	return slices.Repeat([]wire.Answer{{Kind: wire.Nil}}, len(cs))
 }
 
 // A large batch leaves room for other reads: it sends few pipelines at a time. In a cluster it keeps none back

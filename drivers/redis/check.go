@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/redis/internal/wire"
 	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -37,8 +38,8 @@ func (d *Driver[T]) Check(ctx context.Context, _ time.Duration) error {
 }
 
 func (d *Driver[T]) checkNode(ctx context.Context, n node) error {
-	about := n.client.Do(ctx, Command{Words: []string{"INFO"}, NoKey: true})
-	if about.Kind != String {
+	about := n.client.Do(ctx, wire.Command{Words: []string{"INFO"}, NoKey: true})
+	if about.Kind != wire.String {
 		return failed(ctx, about)
 	}
 	seen, err := d.time(ctx, n.client)
@@ -72,9 +73,9 @@ func (d *Driver[T]) checkRights(ctx context.Context) error {
 	key := fmt.Sprintf("%scheck %x", d.opts.Prefix, kit.NewVersion(math.MaxUint64))
 	var errs []error
 	var replica error
-	wrong := func(command string, a Answer) {
+	wrong := func(command string, a wire.Answer) {
 		code := ""
-		if a.Kind == Refused {
+		if a.Kind == wire.Refused {
 			code, _, _ = strings.Cut(a.Err.Error(), " ")
 		}
 		err := failed(ctx, a)
@@ -86,17 +87,17 @@ func (d *Driver[T]) checkRights(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("%s: %w", command, err))
 		}
 	}
-	for _, c := range []Command{checkScript.byHash, checkScript.byText, readScript.byHash, readScript.byText} {
-		a := d.client.Do(ctx, c.with(key))
-		if a.Kind != Array && a.Kind != Nil {
+	for _, c := range []wire.Command{checkScript.byHash, checkScript.byText, readScript.byHash, readScript.byText} {
+		a := d.client.Do(ctx, c.With(key))
+		if a.Kind != wire.Array && a.Kind != wire.Nil {
 			wrong(c.Words[0], a)
 		} else if c.Words[0] == "EVAL" {
 			for i := 0; i+1 < len(a.Array); i += 2 {
-				wrong(string(a.Array[i].String), Answer{Kind: Refused, Err: errors.New(string(a.Array[i+1].String))})
+				wrong(string(a.Array[i].String), wire.Answer{Kind: wire.Refused, Err: errors.New(string(a.Array[i+1].String))})
 			}
 		}
 	}
-	if a := d.client.Do(ctx, Command{Words: []string{"SCAN", "0", "COUNT", "1"}, NoKey: true}); a.Kind != Array {
+	if a := d.client.Do(ctx, wire.Command{Words: []string{"SCAN", "0", "COUNT", "1"}, NoKey: true}); a.Kind != wire.Array {
 		wrong("SCAN", a)
 	}
 	return errors.Join(append(errs, replica)...)

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/internal/wire"
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -263,21 +264,21 @@ func TestCheckClusterWithoutAddresses(t *testing.T) {
 
 // refusing is a client of a server that answers INFO and TIME, and refuses all else.
 type refusing struct {
-	redis.Client
+	wire.Client
 	text string
 }
 
-func (refusing) Nodes(context.Context) (map[string]redis.Client, error) { return nil, nil }
+func (refusing) Nodes(context.Context) (map[string]wire.Client, error) { return nil, nil }
 
-func (c refusing) Do(_ context.Context, cmd redis.Command) redis.Answer {
-	word := func(s string) redis.Answer { return redis.Answer{Kind: redis.String, String: []byte(s)} }
+func (c refusing) Do(_ context.Context, cmd wire.Command) wire.Answer {
+	word := func(s string) wire.Answer { return wire.Answer{Kind: wire.String, String: []byte(s)} }
 	switch cmd.Words[0] {
 	case "INFO":
 		return word("role:master")
 	case "TIME":
-		return redis.Answer{Kind: redis.Array, Array: []redis.Answer{word(fmt.Sprint(time.Now().Unix())), word("0")}}
+		return wire.Answer{Kind: wire.Array, Array: []wire.Answer{word(fmt.Sprint(time.Now().Unix())), word("0")}}
 	}
-	return redis.Answer{Kind: redis.Refused, Err: errors.New(c.text)}
+	return wire.Answer{Kind: wire.Refused, Err: errors.New(c.text)}
 }
 
 // Check passes over refusals that end by themselves, and over no other.

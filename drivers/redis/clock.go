@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/redis/internal/wire"
 	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -48,7 +49,7 @@ func (d *Driver[T]) Learn(ctx context.Context) error {
 		}
 		for i := range otherNodes {
 			go func() {
-				_ = d.timed(ctx, get.with(d.opts.Prefix+strconv.Itoa(i)))
+				_ = d.timed(ctx, get.With(d.opts.Prefix+strconv.Itoa(i)))
 				select {
 				case asked <- true:
 				default:
@@ -62,9 +63,9 @@ func (d *Driver[T]) Learn(ctx context.Context) error {
 // be that one's.
 const otherNodes = 16
 
-var timeCommand = Command{Words: []string{"TIME"}, NoKey: true}
+var timeCommand = wire.Command{Words: []string{"TIME"}, NoKey: true}
 
-func (d *Driver[T]) time(ctx context.Context, client Client) (kit.ServerTime, error) {
+func (d *Driver[T]) time(ctx context.Context, client wire.Client) (kit.ServerTime, error) {
 	sent := time.Now()
 	a := client.Do(ctx, timeCommand)
 	t, err := d.observe(sent, a)
@@ -75,8 +76,8 @@ func (d *Driver[T]) time(ctx context.Context, client Client) (kit.ServerTime, er
 }
 
 // observe updates the clock from a TIME's answer: seconds, and microseconds of the next.
-func (d *Driver[T]) observe(sent time.Time, a Answer) (t kit.ServerTime, err error) {
-	if err = a.want(Array); err != nil {
+func (d *Driver[T]) observe(sent time.Time, a wire.Answer) (t kit.ServerTime, err error) {
+	if err = want(a, wire.Array); err != nil {
 		return t, err
 	} else if len(a.Array) != 2 {
 		return t, errAnswer

@@ -5,6 +5,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/slidingttl/slidingttl/drivers/redis/internal/wire"
 	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -12,7 +13,7 @@ import (
 // Driver keeps records of type T. It holds no resources: the client stays the
 // application's to close. All methods are safe for concurrent use.
 type Driver[T any] struct {
-	client Client
+	client wire.Client
 	opts   Options
 	clock  kit.ServerClock
 }
@@ -38,8 +39,8 @@ func New[T any](client rueidis.Client, opts *Options) (*Driver[T], error) {
 	return Over[T](newRueidisClient(client), opts)
 }
 
-// Over is New over any client.
-func Over[T any](client Client, opts *Options) (*Driver[T], error) {
+// Over is New over what package goredis makes of a go-redis client: use goredis.New.
+func Over[T any](client wire.Client, opts *Options) (*Driver[T], error) {
 	if client == nil {
 		return nil, &driver.InvalidError{Field: "client", Value: "nil", Rule: "is required"}
 	}

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/redis/internal/wire"
 	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -31,13 +33,14 @@ func (d *Driver[T]) EraseEnded(context.Context, driver.Erasure, bool) (ended, la
 }
 
 // Scrub implements driver.Eraser: each node that has an RDB file saves it again, by BGSAVE. A node without
-// save points has one if it saved or loaded it since it started. Else it may have an older one.
-func (d *Driver[T]) Scrub(ctx context.Context, _ driver.Erasure) (left []string, err error) {
+// save points has one if it saved or loaded it since it started. Else it may have an older one. Of a cluster it also
+// tells of keys that a node holds and another serves.
+func (d *Driver[T]) Scrub(ctx context.Context, what driver.Erasure) (left []string, err error) {
 	nodes, err := d.client.Nodes(ctx)
 	if err != nil {
 		return nil, kit.Ended(ctx, err)
 	} else if nodes == nil {
-		nodes = map[string]Client{"the server": d.client}
+		nodes = map[string]wire.Client{"the server": d.client}
 	}
 	for address, node := range nodes {
 		if err := snapshot(ctx, node); errors.Is(err, errNoSnapshot) {
@@ -46,21 +49,83 @@ func (d *Driver[T]) Scrub(ctx context.Context, _ driver.Erasure) (left []string,
 			left = append(left, fmt.Sprintf("the RDB file of %s, until its next save: %v", address, err))
 		}
 	}
+	stranded, err := d.stranded(ctx, what)
+	left = append(left, stranded...)
 	slices.Sort(left)
+	return left, err
+}
+
+const clusterSlots = 16384
+
+// stranded tells of keys that nodes hold in slots that others serve, as a resharding leaves them that was given up: no
+// call by key finds them.
+func (d *Driver[T]) stranded(ctx context.Context, what driver.Erasure) (left []string, err error) {
+	nodes, err := d.nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nodes {
+		if n.part == whole {
+			continue
+		}
+		ask := func(word string, slots []int64, more ...string) ([]wire.Answer, error) {
+			cs := make([]wire.Command, len(slots))
+			for i, slot := range slots {
+				cs[i] = wire.Command{Words: append([]string{"CLUSTER", word, strconv.FormatInt(slot, 10)}, more...), NoKey: true}
+			}
+			answers := n.client.DoMulti(ctx, cs)
+			for _, a := range answers {
+				if a.Err != nil {
+					return nil, failed(ctx, a)
+				}
+			}
+			return answers, nil
+		}
+		var others []int64
+		for slot := range int64(clusterSlots) {
+			if !slices.ContainsFunc(n.slots, func(s [2]int64) bool { return s[0] <= slot && slot <= s[1] }) {
+				others = append(others, slot)
+			}
+		}
+		held := 0
+		for slots := range slices.Chunk(others, batchSize) {
+			counts, err := ask("COUNTKEYSINSLOT", slots)
+			if err != nil {
+				return nil, err
+			}
+			for i, count := range counts {
+				if count.Integer == 0 {
+					continue
+				}
+				keys, err := ask("GETKEYSINSLOT", slots[i:i+1], strconv.FormatInt(count.Integer, 10))
+				if err != nil {
+					return nil, err
+				}
+				for _, key := range keys[0].Array {
+					if name, ours := strings.CutPrefix(string(key.String), d.opts.Prefix); ours && what.Has(name) {
+						held++
+					}
+				}
+			}
+		}
+		if held > 0 {
+			left = append(left, fmt.Sprintf("%d keys at the node of slots %s, in slots that another serves: end its resharding (redis-cli --cluster fix), and erase again", held, n.part))
+		}
+	}
 	return left, nil
 }
 
 var errNoSnapshot = errors.New("it has no save points, and INFO tells of none that was saved or loaded since it started")
 
-func snapshot(ctx context.Context, node Client) error {
-	ask := func(words ...string) Answer { return node.Do(ctx, Command{Words: words, NoKey: true}) }
+func snapshot(ctx context.Context, node wire.Client) error {
+	ask := func(words ...string) wire.Answer { return node.Do(ctx, wire.Command{Words: words, NoKey: true}) }
 	save := ask("CONFIG", "GET", "save")
 	mayLack := len(save.Array) == 2 && len(save.Array[1].String) == 0
 	for asked := false; ; {
 		info := ask("INFO", "persistence")
 		is := parseInfo(string(info.String))
 		switch {
-		case info.Kind != String:
+		case info.Kind != wire.String:
 			return failed(ctx, info)
 		case is["rdb_bgsave_in_progress"] == "1": // maybe one that began before the records went
 		case asked && is["rdb_last_bgsave_status"] == "ok":

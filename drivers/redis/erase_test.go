@@ -2,8 +2,10 @@ package redis_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,5 +83,39 @@ func TestErase(t *testing.T) {
 				t.Errorf("%+v, %v", r, err)
 			}
 		})
+	}
+}
+
+// A copy at a node that does not serve it is out of an erasure's reach, whether the program wrote the record again or not:
+// the report tells of it.
+func TestErasureOfAStrandedCopy(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		cluster := redistest.StartCluster(t)
+		d := open[profile](t, cluster.Client(t), redis.Options{Prefix: "p:"})
+		to := moving(t, cluster, "p:moving")
+		now := driver.Floor(time.Now())
+		life := driver.Life{CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+		_, err := d.Insert(t.Context(), "moving", profile{}, life, now)
+		ok(t, "Insert", err)
+		slot, err := to.Do(t.Context(), to.B().Arbitrary("CLUSTER", "KEYSLOT", "p:moving").Build()).AsInt64()
+		ok(t, "KEYSLOT", err)
+		for _, admin := range clients(t, cluster) {
+			ok(t, "SETSLOT", admin.Do(t.Context(), admin.B().Arbitrary("CLUSTER", "SETSLOT", fmt.Sprint(slot), "STABLE").Build()).Error())
+		}
+		if again {
+			_, err = d.Insert(t.Context(), "moving", profile{}, life, now)
+			ok(t, "Insert again", err)
+		}
+		for key, want := range map[string]bool{"moving": true, "another": false} {
+			r, err := upkeep.Erase(t.Context(), d, &upkeep.EraseOptions{WriteOptions: upkeep.WriteOptions{Keys: []string{key}, Apply: true}})
+			ok(t, "Erase", err)
+			if told := slices.ContainsFunc(r.Left, func(s string) bool { return strings.HasPrefix(s, "1 keys at the node") }); told != want {
+				t.Errorf("written again %v: the erasure of %s leaves %q", again, key, r.Left)
+			}
+		}
+		left, err := d.Scrub(t.Context(), driver.Erasure{Prefix: "mov"})
+		if told := slices.ContainsFunc(left, func(s string) bool { return strings.HasPrefix(s, "1 keys at the node") }); !told || err != nil {
+			t.Errorf("by prefix: %q, %v", left, err)
+		}
 	}
 }

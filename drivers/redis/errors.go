@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/redis/internal/wire"
 	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -31,15 +32,15 @@ func (e unquoted) Unwrap() error { return e.err }
 var refusals = []string{"NOAUTH", "NOPERM", "WRONGPASS", "The user executing the script can't", "ACL failure in"}
 
 // redirects reports whether a node answers that another one has the key.
-func redirects(a Answer) bool {
-	return a.Kind == Refused && (strings.HasPrefix(a.Err.Error(), "MOVED ") || strings.HasPrefix(a.Err.Error(), "ASK "))
+func redirects(a wire.Answer) bool {
+	return a.Kind == wire.Refused && (strings.HasPrefix(a.Err.Error(), "MOVED ") || strings.HasPrefix(a.Err.Error(), "ASK "))
 }
 
 var errAnswer = errors.New("an answer of another kind")
 
 // failed maps an answer that is none to the errors of the driver contract.
-func failed(ctx context.Context, a Answer) error {
-	if a.Kind != Refused {
+func failed(ctx context.Context, a wire.Answer) error {
+	if a.Kind != wire.Refused {
 		if a.Err == nil {
 			return errAnswer
 		}
@@ -60,23 +61,23 @@ func failed(ctx context.Context, a Answer) error {
 // is no live record, else the meta of the record now stored. If that was written, the server's time
 // follows, and the meta of a dead record that was replaced. An array with that time alone: by it a life
 // that was to last had ended, or one that was to be over had not.
-func (d *Driver[T]) outcome(ctx context.Context, sent time.Time, a Answer) (found driver.Meta, err error) {
+func (d *Driver[T]) outcome(ctx context.Context, sent time.Time, a wire.Answer) (found driver.Meta, err error) {
 	observe := func(at []byte) {
 		if ms, ok := number(at, 10); ok && len(at) == instantLen {
 			d.clock.Observe(kit.ServerTime{Sent: sent, Got: time.Now(), At: driver.Instant(ms).Time(), Step: time.Millisecond})
 		}
 	}
 	switch {
-	case a.Kind == Failed:
+	case a.Kind == wire.Failed:
 		return found, fmt.Errorf("%w: %w", driver.ErrAmbiguous, failed(ctx, a))
-	case a.Kind == Integer && a.Integer == 1:
+	case a.Kind == wire.Integer && a.Integer == 1:
 		return found, nil
-	case a.Kind == Integer:
+	case a.Kind == wire.Integer:
 		return found, driver.ErrNotFound
-	case a.Kind == Array && len(a.Array) == 1: // the life is to be planned again
+	case a.Kind == wire.Array && len(a.Array) == 1: // the life is to be planned again
 		observe(a.Array[0].String)
 		return found, driver.ErrLate
-	case a.Kind != String:
+	case a.Kind != wire.String:
 		return found, failed(ctx, a)
 	}
 	text := a.String
@@ -92,4 +93,15 @@ func (d *Driver[T]) outcome(ctx context.Context, sent time.Time, a Answer) (foun
 		driver.Replaced(ctx, replaced)
 	}
 	return found, nil
+}
+
+// want returns an error unless a has that kind.
+func want(a wire.Answer, k wire.Kind) error {
+	switch {
+	case a.Err != nil:
+		return a.Err
+	case a.Kind != k:
+		return errAnswer
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/slidingttl/slidingttl/drivers/redis/internal/wire"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -19,12 +20,12 @@ func TestRefusals(t *testing.T) {
 		"NOPERM User reader has no permissions to run the 'evalsha' command":                                                       "NOPERM User reader has no permissions to run the 'evalsha' command",
 		"NOAUTH Authentication required.": "NOAUTH Authentication required.",
 	} {
-		err := failed(context.Background(), Answer{Kind: Refused, Err: errors.New(text)})
+		err := failed(context.Background(), wire.Answer{Kind: wire.Refused, Err: errors.New(text)})
 		if !errors.Is(err, driver.ErrRefused) || !strings.HasSuffix(err.Error(), ": "+want) {
 			t.Errorf("%q is told as %q; want %v: %s", text, err, driver.ErrRefused, want)
 		}
 	}
-	if err := failed(context.Background(), Answer{Kind: Refused, Err: errors.New("OOM command not allowed")}); errors.Is(err, driver.ErrRefused) {
+	if err := failed(context.Background(), wire.Answer{Kind: wire.Refused, Err: errors.New("OOM command not allowed")}); errors.Is(err, driver.ErrRefused) {
 		t.Errorf("%v is taken for a refused right", err)
 	}
 }

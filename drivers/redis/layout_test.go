@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/slidingttl/slidingttl/drivers/redis/internal/wire"
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
 	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -59,7 +60,7 @@ func BenchmarkLayout(b *testing.B) {
 	value := strings.Repeat("x", 254)
 	record, err := d.record(value, driver.Meta{Life: life, Version: kit.NewVersion(math.MaxUint64)})
 	must(err)
-	hash := &script{Command{Words: []string{"EVALSHA", "", "1"}}, Command{Words: []string{"EVAL", hashTouch, "1"}}}
+	hash := &script{wire.Command{Words: []string{"EVALSHA", "", "1"}}, wire.Command{Words: []string{"EVAL", hashTouch, "1"}}}
 	for _, s := range []*script{readTouchScript, hash} {
 		s.byHash.Words[1], err = client.Do(ctx, client.B().ScriptLoad().Script(s.byText.Words[1]).Build()).ToString()
 		must(err)

@@ -9,14 +9,16 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/slidingttl/slidingttl/drivers/redis/internal/wire"
 	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
 // node is a primary and the slots it serves.
 type node struct {
-	client Client
+	client wire.Client
 	part   string // "0-5460,10923"; whole outside a cluster
+	slots  [][2]int64
 }
 
 const whole = "all"
@@ -27,10 +29,10 @@ func (d *Driver[T]) nodes(ctx context.Context) ([]node, error) {
 	if err != nil {
 		return nil, kit.Ended(ctx, err)
 	} else if clients == nil {
-		return []node{{d.client, whole}}, nil
+		return []node{{client: d.client, part: whole}}, nil
 	}
-	shards := d.client.Do(ctx, Command{Words: []string{"CLUSTER", "SLOTS"}, NoKey: true})
-	if shards.Kind != Array {
+	shards := d.client.Do(ctx, wire.Command{Words: []string{"CLUSTER", "SLOTS"}, NoKey: true})
+	if shards.Kind != wire.Array {
 		return nil, failed(ctx, shards)
 	}
 	parts := make(map[string][][2]int64) // by address
@@ -47,14 +49,14 @@ func (d *Driver[T]) nodes(ctx context.Context) ([]node, error) {
 		if !ok {
 			return nil, fmt.Errorf("the client does not know the node at %s yet", address)
 		}
-		all = append(all, node{client, partOf(part)})
+		all = append(all, node{client, partOf(part), part})
 	}
 	slices.SortFunc(all, func(a, b node) int { return strings.Compare(a.part, b.part) })
 	return all, nil
 }
 
 // slotsOf reads one element of CLUSTER SLOTS: first slot, last slot, then the nodes, primary first.
-func slotsOf(shard Answer) (first, last int64, address string, err error) {
+func slotsOf(shard wire.Answer) (first, last int64, address string, err error) {
 	fields := shard.Array
 	if len(fields) < 3 || len(fields[2].Array) < 2 || len(fields[2].Array[0].String) == 0 {
 		return 0, 0, "", &driver.InvalidError{Field: "CLUSTER SLOTS", Value: "a node without an address", Rule: "must tell addresses, for Check and scans (cluster-preferred-endpoint-type)"}

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 
+	"github.com/slidingttl/slidingttl/drivers/redis/internal/wire"
 	"github.com/slidingttl/slidingttl/internal/kit"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -14,7 +15,7 @@ func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
 	if err != nil {
 		return driver.Raw{}, err
 	}
-	b, expiry, err := reply(ctx, Answer{Kind: Array, Array: d.client.DoMulti(ctx, []Command{
+	b, expiry, err := reply(ctx, wire.Answer{Kind: wire.Array, Array: d.client.DoMulti(ctx, []wire.Command{
 		{Words: []string{"GET"}, Key: k}, {Words: []string{"PEXPIRETIME"}, Key: k},
 	})})
 	if err != nil {
@@ -26,7 +27,7 @@ func (d *Driver[T]) Raw(ctx context.Context, key string) (driver.Raw, error) {
 	}
 	var own bool
 	raw.Meta, raw.Value, own, raw.Problem = split(b)
-	if err := expiry.want(Integer); err != nil {
+	if err := want(*expiry, wire.Integer); err != nil {
 		return driver.Raw{}, err
 	}
 	at := min(driver.Instant(max(expiry.Integer, 0)), lastInstant)

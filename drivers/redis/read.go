@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/slidingttl/slidingttl/drivers/redis/internal/wire"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -14,21 +15,21 @@ func (d *Driver[T]) Get(ctx context.Context, key string) (driver.Entry[T], error
 	if err != nil {
 		return driver.Entry[T]{}, err
 	}
-	e, _, err := d.entry(ctx, d.send(ctx, get.with(k)))
+	e, _, err := d.entry(ctx, d.send(ctx, get.With(k)))
 	if err == errForeign {
 		e, _, err = d.entry(ctx, d.eval(ctx, readScript, k))
 	}
 	return e, err
 }
 
-var get = Command{Words: []string{"GET"}}
+var get = wire.Command{Words: []string{"GET"}}
 
 // errForeign means that a string without a header was read without its expiry.
 var errForeign = errors.New("no header")
 
 // entry returns the record in the answer of a GET or a reading script, and whether the script
 // touched it.
-func (d *Driver[T]) entry(ctx context.Context, a Answer) (e driver.Entry[T], touched bool, err error) {
+func (d *Driver[T]) entry(ctx context.Context, a wire.Answer) (e driver.Entry[T], touched bool, err error) {
 	b, expiry, err := reply(ctx, a)
 	if err != nil {
 		return e, false, err
@@ -39,12 +40,12 @@ func (d *Driver[T]) entry(ctx context.Context, a Answer) (e driver.Entry[T], tou
 		return e, false, err
 	}
 	switch {
-	case own && expiry != nil && expiry.Kind != Nil:
-		err = expiry.want(String)
+	case own && expiry != nil && expiry.Kind != wire.Nil:
+		err = want(*expiry, wire.String)
 		n, _ := number(expiry.String, 10)
 		e.ExpiresAt, touched = driver.Instant(n), true
 	case !own && expiry != nil:
-		err = expiry.want(Integer)
+		err = want(*expiry, wire.Integer)
 		e.ExpiresAt = driver.Instant(max(expiry.Integer, 0))
 	case !own:
 		err = errForeign
@@ -56,13 +57,13 @@ func (d *Driver[T]) entry(ctx context.Context, a Answer) (e driver.Entry[T], tou
 }
 
 // reply returns the string in an answer, and the expiry if the answer has one.
-func reply(ctx context.Context, a Answer) (b []byte, expiry *Answer, err error) {
+func reply(ctx context.Context, a wire.Answer) (b []byte, expiry *wire.Answer, err error) {
 	switch {
-	case a.Kind == Nil:
+	case a.Kind == wire.Nil:
 		return nil, nil, driver.ErrNotFound
-	case a.Kind == String:
+	case a.Kind == wire.String:
 		return a.String, nil, nil
-	case a.Kind == Array && len(a.Array) == 2:
+	case a.Kind == wire.Array && len(a.Array) == 2:
 		b, _, err := reply(ctx, a.Array[0])
 		return b, &a.Array[1], err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/slidingttl/slidingttl/drivers/redis/internal/wire"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -28,10 +29,10 @@ func (d *Driver[T]) ReadTouch(ctx context.Context, key string, _ *driver.Meta, a
 	sent := time.Now()
 	answer := d.eval(ctx, readTouchScript, k, decimal(now), keep, to, decimal(a.Most), d.opts.retain(), tell)
 	if n := len(answer.Array); n == 4 {
-		_, _ = d.observe(sent, Answer{Kind: Array, Array: answer.Array[2:]})
+		_, _ = d.observe(sent, wire.Answer{Kind: wire.Array, Array: answer.Array[2:]})
 		answer.Array = answer.Array[:2]
 	}
-	if answer.Err != nil && answer.Kind != Refused && ctx.Err() != nil {
+	if answer.Err != nil && answer.Kind != wire.Refused && ctx.Err() != nil {
 		return driver.Entry[T]{}, false, failed(ctx, answer)
 	}
 	e, touched, err := d.entry(ctx, answer)

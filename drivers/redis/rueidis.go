@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/slidingttl/slidingttl/drivers/redis/internal/wire"
 	"github.com/slidingttl/slidingttl/internal/hook"
 )
 
@@ -37,7 +38,7 @@ const (
 	grace = time.Second
 )
 
-func newRueidisClient(c rueidis.Client) Client {
+func newRueidisClient(c rueidis.Client) wire.Client {
 	r := rueidisClient{c, new([ranges]chan struct{})}
 	all := make(chan struct{}, ranges*share)
 	for i := range r.shares {
@@ -48,11 +49,11 @@ func newRueidisClient(c rueidis.Client) Client {
 	return r
 }
 
-func (c rueidisClient) Do(ctx context.Context, cmd Command) Answer {
+func (c rueidisClient) Do(ctx context.Context, cmd wire.Command) wire.Answer {
 	if cmd.Write {
 		return c.write(ctx, cmd)
 	}
-	return within(ctx, 0, func() Answer {
+	return within(ctx, 0, func() wire.Answer {
 		a := answerOf(c.Client.Do(ctx, c.build(cmd)))
 		if a.Err != nil && ctx.Err() == nil && !unknownScript(a) {
 			a = answerOf(c.Client.Do(ctx, c.repeated(cmd)))
@@ -61,7 +62,7 @@ func (c rueidisClient) Do(ctx context.Context, cmd Command) Answer {
 	})
 }
 
-func (c rueidisClient) DoMulti(ctx context.Context, cs []Command) []Answer {
+func (c rueidisClient) DoMulti(ctx context.Context, cs []wire.Command) []wire.Answer {
 	cmds := make(rueidis.Commands, len(cs))
 	for i, cmd := range cs {
 		cmds[i] = c.repeated(cmd)
@@ -70,15 +71,15 @@ func (c rueidisClient) DoMulti(ctx context.Context, cs []Command) []Answer {
 	if c.Mode() == rueidis.ClientModeCluster {
 		wait = grace
 	}
-	all := within(ctx, wait, func() Answer {
-		answers := make([]Answer, len(cs))
+	all := within(ctx, wait, func() wire.Answer {
+		answers := make([]wire.Answer, len(cs))
 		for i, res := range c.Client.DoMulti(ctx, cmds...) {
 			answers[i] = answerOf(res)
 		}
-		return Answer{Array: answers}
+		return wire.Answer{Array: answers}
 	})
 	if all.Err != nil {
-		return slices.Repeat([]Answer{all}, len(cs))
+		return slices.Repeat([]wire.Answer{all}, len(cs))
 	}
 	if len(cs) > 1 && errors.Is(all.Array[0].Err, rueidis.ErrNoSlot) { // the answer to all, if one slot has no node
 		var each sync.WaitGroup
@@ -95,18 +96,18 @@ func (c rueidisClient) DoMulti(ctx context.Context, cs []Command) []Answer {
 // within returns f's answer, or Failed once ctx has ended and wait has passed. rueidis does not notice a
 // cancellation while it opens a connection, nor always while it waits for an answer. Failed, too, is what a
 // panic in f, as of a caller's hook, becomes.
-func within(ctx context.Context, wait time.Duration, f func() Answer) Answer {
+func within(ctx context.Context, wait time.Duration, f func() wire.Answer) wire.Answer {
 	if ctx.Err() != nil {
-		return Answer{Kind: Unsent, Err: ctx.Err()}
+		return wire.Answer{Kind: wire.Unsent, Err: ctx.Err()}
 	}
 	return begin(ctx, wait, f)
 }
 
 // begin is within, and begins f in any case.
-func begin(ctx context.Context, wait time.Duration, f func() Answer) Answer {
-	answer := make(chan Answer, 1)
+func begin(ctx context.Context, wait time.Duration, f func() wire.Answer) wire.Answer {
+	answer := make(chan wire.Answer, 1)
 	go func() {
-		var a Answer
+		var a wire.Answer
 		hook.Try(func() error {
 			a = f()
 			return a.Err
@@ -124,15 +125,15 @@ func begin(ctx context.Context, wait time.Duration, f func() Answer) Answer {
 	case a := <-answer:
 		return a
 	case <-time.After(wait):
-		return Answer{Err: ctx.Err()}
+		return wire.Answer{Err: ctx.Err()}
 	}
 }
 
-func (c rueidisClient) Nodes(context.Context) (map[string]Client, error) {
+func (c rueidisClient) Nodes(context.Context) (map[string]wire.Client, error) {
 	if c.Mode() != rueidis.ClientModeCluster {
 		return nil, nil
 	}
-	all := make(map[string]Client)
+	all := make(map[string]wire.Client)
 	for address, node := range c.Client.Nodes() {
 		all[address] = rueidisClient{node, c.shares}
 	}
@@ -142,7 +143,7 @@ func (c rueidisClient) Nodes(context.Context) (map[string]Client, error) {
 // build builds a command that the client does not know as read-only, so that SendToReplicas does
 // not apply. UnblockOnCancel is not for writes: CLIENT UNBLOCK of a client
 // whose write the server holds back ends the server (Redis 7.0.15 and 8.0.2, Valkey 8.1.1).
-func (c rueidisClient) build(cmd Command) rueidis.Completed {
+func (c rueidisClient) build(cmd wire.Command) rueidis.Completed {
 	a := c.B().Arbitrary(cmd.Words...)
 	if !cmd.NoKey {
 		a = a.Keys(cmd.Key).Args(cmd.Args...)
@@ -158,24 +159,24 @@ func (c rueidisClient) build(cmd Command) rueidis.Completed {
 
 // repeated builds a command that the client repeats until the context ends. The client may still be
 // writing it then, so it must not reuse its memory (Pin), which costs allocations.
-func (c rueidisClient) repeated(cmd Command) rueidis.Completed {
+func (c rueidisClient) repeated(cmd wire.Command) rueidis.Completed {
 	return c.build(cmd).ToRetryable().Pin()
 }
 
 // errSilence is the error of a write that waited for silence.
 var errSilence = fmt.Errorf("no answer for %v", silence)
 
-func (c rueidisClient) write(ctx context.Context, cmd Command) Answer {
+func (c rueidisClient) write(ctx context.Context, cmd wire.Command) wire.Answer {
 	built := c.build(cmd)
 	under := c.shares[int(built.Slot())%slots*ranges/slots]
 	select {
 	case under <- struct{}{}:
 	case <-ctx.Done():
-		return Answer{Kind: Unsent, Err: ctx.Err()}
+		return wire.Answer{Kind: wire.Unsent, Err: ctx.Err()}
 	}
 	if ctx.Err() != nil { // both were so
 		<-under
-		return Answer{Kind: Unsent, Err: ctx.Err()}
+		return wire.Answer{Kind: wire.Unsent, Err: ctx.Err()}
 	}
 	until := ctx
 	if by, ok := ctx.Deadline(); !ok || time.Until(by) > silence {
@@ -183,11 +184,11 @@ func (c rueidisClient) write(ctx context.Context, cmd Command) Answer {
 		until, cancel = context.WithTimeoutCause(ctx, silence, errSilence)
 		defer cancel()
 	}
-	a := begin(until, 0, func() Answer { // which gives the place back
+	a := begin(until, 0, func() wire.Answer { // which gives the place back
 		defer func() { <-under }()
 		return answerOf(c.Client.Do(undated{until}, built))
 	})
-	if a.Kind == Failed && context.Cause(until) == errSilence {
+	if a.Kind == wire.Failed && context.Cause(until) == errSilence {
 		a.Err = errSilence
 	}
 	return a
@@ -201,36 +202,36 @@ func (undated) Deadline() (by time.Time, ok bool) { return by, false }
 
 const slots = 16384
 
-func answerOf(res rueidis.RedisResult) Answer {
+func answerOf(res rueidis.RedisResult) wire.Answer {
 	message, err := res.ToMessage()
 	var network *net.OpError
 	switch _, refused := rueidis.IsRedisErr(err); {
 	case err == nil:
 		return answerIn(&message)
 	case rueidis.IsRedisNil(err):
-		return Answer{Kind: Nil}
+		return wire.Answer{Kind: wire.Nil}
 	case refused:
-		return Answer{Kind: Refused, Err: err}
+		return wire.Answer{Kind: wire.Refused, Err: err}
 	// ErrNoCache means that the connection could not be set up.
 	case errors.As(err, &network) && network.Op == "dial", errors.Is(err, rueidis.ErrNoCache), errors.Is(err, rueidis.ErrNoSlot):
-		return Answer{Kind: Unsent, Err: err}
+		return wire.Answer{Kind: wire.Unsent, Err: err}
 	}
-	return Answer{Err: err}
+	return wire.Answer{Err: err}
 }
 
-func answerIn(m *rueidis.RedisMessage) Answer {
+func answerIn(m *rueidis.RedisMessage) wire.Answer {
 	if err := m.Error(); rueidis.IsRedisNil(err) {
-		return Answer{Kind: Nil}
+		return wire.Answer{Kind: wire.Nil}
 	} else if err != nil {
-		return Answer{Kind: Refused, Err: err}
+		return wire.Answer{Kind: wire.Refused, Err: err}
 	}
 	switch {
 	case m.IsInt64():
 		n, err := m.AsInt64()
-		return Answer{Kind: Integer, Integer: n, Err: err}
+		return wire.Answer{Kind: wire.Integer, Integer: n, Err: err}
 	case m.IsArray():
 		messages, err := m.ToArray()
-		a := Answer{Kind: Array, Array: make([]Answer, len(messages)), Err: err}
+		a := wire.Answer{Kind: wire.Array, Array: make([]wire.Answer, len(messages)), Err: err}
 		for i := range messages {
 			a.Array[i] = answerIn(&messages[i])
 		}
@@ -238,12 +239,12 @@ func answerIn(m *rueidis.RedisMessage) Answer {
 	}
 	if m.IsMap() {
 		values, err := m.AsMap()
-		a := Answer{Kind: Array, Err: err}
+		a := wire.Answer{Kind: wire.Array, Err: err}
 		for key, value := range values {
-			a.Array = append(a.Array, Answer{Kind: String, String: []byte(key)}, answerIn(&value))
+			a.Array = append(a.Array, wire.Answer{Kind: wire.String, String: []byte(key)}, answerIn(&value))
 		}
 		return a
 	}
 	b, err := m.AsBytes()
-	return Answer{Kind: String, String: b, Err: err}
+	return wire.Answer{Kind: wire.String, String: b, Err: err}
 }

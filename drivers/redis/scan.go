@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/slidingttl/slidingttl/drivers/redis/internal/wire"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
@@ -66,7 +67,7 @@ func (d *Driver[T]) scan(ctx context.Context, from driver.Cursor, limit int, wha
 	}
 	var page driver.Page
 	var keys []string
-	var client Client
+	var client wire.Client
 	for {
 		i := slices.IndexFunc(nodes, func(n node) bool { return n.part == at[now].Part })
 		if i < 0 {
@@ -111,8 +112,8 @@ func (d *Driver[T]) scan(ctx context.Context, from driver.Cursor, limit int, wha
 
 // keys returns the next keys at p, and the place after them; or false if p is of another server
 // process than the one that answers.
-func (d *Driver[T]) keys(ctx context.Context, client Client, p place, limit int) ([]string, place, bool, error) {
-	answers := client.DoMulti(ctx, []Command{
+func (d *Driver[T]) keys(ctx context.Context, client wire.Client, p place, limit int) ([]string, place, bool, error) {
+	answers := client.DoMulti(ctx, []wire.Command{
 		{Words: []string{"INFO", "server"}, NoKey: true},
 		{Words: []string{"SCAN", strconv.FormatUint(p.At, 10), "MATCH", quoted.Replace(d.opts.Prefix) + "*", "COUNT", strconv.Itoa(limit)}, NoKey: true},
 	})
@@ -125,7 +126,7 @@ func (d *Driver[T]) keys(ctx context.Context, client Client, p place, limit int)
 		return nil, p, false, nil
 	}
 	answer := answers[1]
-	if answer.Kind != Array || len(answer.Array) != 2 {
+	if answer.Kind != wire.Array || len(answer.Array) != 2 {
 		return nil, p, true, failed(ctx, answer)
 	}
 	var err error
@@ -143,7 +144,7 @@ var quoted = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `\`
 // describe adds the records under these Redis keys to page. It reads no values, so another
 // program's record has no version. Keys of other types are passed over, or with others are Scanned.Other.
 // Keys of a slot that moves, which a node lists and does not serve, are read as in calls by key.
-func (d *Driver[T]) describe(ctx context.Context, client Client, keys []string, page *driver.Page, others bool) error {
+func (d *Driver[T]) describe(ctx context.Context, client wire.Client, keys []string, page *driver.Page, others bool) error {
 	var moving []string
 	if err := d.describeAt(ctx, client, keys, page, others, &moving); err != nil || len(moving) == 0 {
 		return err
@@ -155,18 +156,18 @@ var errStranded = &driver.InvalidError{Field: "cluster", Value: "a node that lis
 
 // describeAt adds to moving the keys for which client answers that another node has them. nil: they were asked for as in
 // calls by key, and one that is nowhere is stranded at the node that lists it, or was deleted meanwhile.
-func (d *Driver[T]) describeAt(ctx context.Context, client Client, keys []string, page *driver.Page, others bool, moving *[]string) error {
-	cs := make([]Command, 0, 3*len(keys))
+func (d *Driver[T]) describeAt(ctx context.Context, client wire.Client, keys []string, page *driver.Page, others bool, moving *[]string) error {
+	cs := make([]wire.Command, 0, 3*len(keys))
 	for _, key := range keys {
 		cs = append(cs,
-			Command{Words: []string{"GETRANGE"}, Key: key, Args: []string{"0", strconv.Itoa(headerLen - 1)}},
-			Command{Words: []string{"STRLEN"}, Key: key},
-			Command{Words: []string{"PEXPIRETIME"}, Key: key})
+			wire.Command{Words: []string{"GETRANGE"}, Key: key, Args: []string{"0", strconv.Itoa(headerLen - 1)}},
+			wire.Command{Words: []string{"STRLEN"}, Key: key},
+			wire.Command{Words: []string{"PEXPIRETIME"}, Key: key})
 	}
 	answers := client.DoMulti(ctx, cs)
 	for i, key := range keys {
 		header, size, gone := answers[3*i], answers[3*i+1], answers[3*i+2].Integer
-		bad := slices.IndexFunc(answers[3*i:3*i+3], func(a Answer) bool { return a.Kind != String && a.Kind != Integer })
+		bad := slices.IndexFunc(answers[3*i:3*i+3], func(a wire.Answer) bool { return a.Kind != wire.String && a.Kind != wire.Integer })
 		if bad >= 0 {
 			if moving != nil && redirects(answers[3*i+bad]) {
 				*moving = append(*moving, key)

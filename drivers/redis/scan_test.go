@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/internal/wire"
 	"github.com/slidingttl/slidingttl/drivers/redis/redistest"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
@@ -234,16 +235,16 @@ func TestScanOverFailover(t *testing.T) {
 }
 
 // nils is a client that finds one key, and then answers nil.
-type nils struct{ redis.Client }
+type nils struct{ wire.Client }
 
-func (nils) Nodes(context.Context) (map[string]redis.Client, error) { return nil, nil }
+func (nils) Nodes(context.Context) (map[string]wire.Client, error) { return nil, nil }
 
-func (nils) DoMulti(_ context.Context, cs []redis.Command) []redis.Answer {
-	answers := slices.Repeat([]redis.Answer{{Kind: redis.Nil}}, len(cs))
+func (nils) DoMulti(_ context.Context, cs []wire.Command) []wire.Answer {
+	answers := slices.Repeat([]wire.Answer{{Kind: wire.Nil}}, len(cs))
 	if cs[len(cs)-1].Words[0] == "SCAN" {
-		text := func(s string) redis.Answer { return redis.Answer{Kind: redis.String, String: []byte(s)} }
+		text := func(s string) wire.Answer { return wire.Answer{Kind: wire.String, String: []byte(s)} }
 		answers[0] = text("run_id:1")
-		answers[1] = redis.Answer{Kind: redis.Array, Array: []redis.Answer{text("0"), {Kind: redis.Array, Array: []redis.Answer{text("k")}}}}
+		answers[1] = wire.Answer{Kind: wire.Array, Array: []wire.Answer{text("0"), {Kind: wire.Array, Array: []wire.Answer{text("k")}}}}
 	}
 	return answers
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
+	"github.com/slidingttl/slidingttl/drivers/redis/internal/wire"
 	"strings"
 	"time"
 )
@@ -25,7 +26,7 @@ var (
 // script is a Lua script for one key. It is called by its hash; its text is sent to a server that
 // does not know it. Only read.lua does not write. It is called as such (EVALSHA_RO), so that a
 // server that holds back writes runs it.
-type script struct{ byHash, byText Command }
+type script struct{ byHash, byText wire.Command }
 
 func newScript(names ...string) *script {
 	var text []byte
@@ -41,26 +42,20 @@ func newScript(names ...string) *script {
 	if names[0] == "read" {
 		writes, suffix = false, "_RO"
 	}
-	command := func(words ...string) Command { return Command{Words: words, Write: writes} }
+	command := func(words ...string) wire.Command { return wire.Command{Words: words, Write: writes} }
 	return &script{command("EVALSHA"+suffix, hex.EncodeToString(sum[:]), "1"), command("EVAL"+suffix, string(text), "1")}
 }
 
-// with returns the command for a record.
-func (c Command) with(key string, args ...string) Command {
-	c.Key, c.Args = key, args
-	return c
-}
-
-func (d *Driver[T]) eval(ctx context.Context, s *script, key string, args ...string) Answer {
-	a := d.client.Do(ctx, s.byHash.with(key, args...))
+func (d *Driver[T]) eval(ctx context.Context, s *script, key string, args ...string) wire.Answer {
+	a := d.client.Do(ctx, s.byHash.With(key, args...))
 	if unknownScript(a) {
-		a = d.client.Do(ctx, s.byText.with(key, args...))
+		a = d.client.Do(ctx, s.byText.With(key, args...))
 	}
 	return a
 }
 
 // readEach runs readScript for each of keys.
-func (d *Driver[T]) readEach(ctx context.Context, keys []string) []Answer {
+func (d *Driver[T]) readEach(ctx context.Context, keys []string) []wire.Answer {
 	answers := d.pipelines(ctx, readScript.byHash, keys)
 	var places []int
 	var unknown []string
@@ -75,12 +70,12 @@ func (d *Driver[T]) readEach(ctx context.Context, keys []string) []Answer {
 	return answers
 }
 
-func unknownScript(a Answer) bool {
-	return a.Kind == Refused && strings.HasPrefix(a.Err.Error(), "NOSCRIPT")
+func unknownScript(a wire.Answer) bool {
+	return a.Kind == wire.Refused && strings.HasPrefix(a.Err.Error(), "NOSCRIPT")
 }
 
 // send sends a command, together with TIME if a new reading of the clock is due.
-func (d *Driver[T]) send(ctx context.Context, c Command) Answer {
+func (d *Driver[T]) send(ctx context.Context, c wire.Command) wire.Answer {
 	if !d.clock.Due() {
 		return d.client.Do(ctx, c)
 	}
@@ -88,9 +83,9 @@ func (d *Driver[T]) send(ctx context.Context, c Command) Answer {
 }
 
 // timed sends a command together with TIME.
-func (d *Driver[T]) timed(ctx context.Context, c Command) Answer {
+func (d *Driver[T]) timed(ctx context.Context, c wire.Command) wire.Answer {
 	sent := time.Now()
-	answers := d.client.DoMulti(ctx, []Command{timeCommand, c})
+	answers := d.client.DoMulti(ctx, []wire.Command{timeCommand, c})
 	_, _ = d.observe(sent, answers[0])
 	return answers[1]
 }

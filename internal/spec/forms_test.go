@@ -58,6 +58,9 @@ func redisForms() (all []Form[RedisString]) {
 	read("an early created_at", key(header(Life{1, dies}, redisVersion)+value, dies), &Life{1, dies}, redisVersion, value)
 	read("a string of another program", key(value, dies), &Life{0, dies}, content(value), value)
 	read("a string of another program without expiry", key(other, -1), &Life{0, 0}, content(other), other)
+	for _, far := range []int64{9999999999999000, 9007199254740992} {
+		read(fmt.Sprintf("a string of another program that expires at %d", far), key(value, far), &Life{0, 999999999999999}, content(value), value)
+	}
 	read("a string with the mark not at its start", key(`{"v":"sl1 "}`, -1), &Life{0, 0}, content(`{"v":"sl1 "}`), `{"v":"sl1 "}`)
 	for _, bad := range []struct{ name, text string }{
 		{"a mark alone", "\x00sl1 "},
@@ -168,6 +171,7 @@ func itemForms() (all []Form[Item]) {
 	read("retained", c, secs(dies+5*hour), version, beside(dies, dies+5*hour), at)
 	read("retained, and ttl moved by another program", c, secs(extends), version, beside(dies, dies+5*hour), Life{born, whole(extends)})
 	read("retained, and ttl removed by another program", c, nil, version, beside(dies, dies+5*hour), Life{born, 0})
+	read("retained, and at later than ttl", c, secs(dies), version, beside(extends, dies), at)
 	read("slidingttl_expiry of another type", c, e, version, str("soon"), at)
 	for _, bad := range []struct {
 		name       string
@@ -175,9 +179,21 @@ func itemForms() (all []Form[Item]) {
 	}{
 		{"created_at that is no time", str("tomorrow"), e}, {"created_at BOOL", attr{"BOOL": true}, e},
 		{"created_at negative", num(-5), e}, {"created_at before 1970", str("1969-12-31T23:59:59Z"), e}, {"created_at beyond all milliseconds", num("100000000000000"), e},
-		{"ttl that is no time", c, str("tomorrow")}, {"ttl BOOL", c, attr{"BOOL": false}},
+		{"created_at on a day that is not", str("2026-02-30T00:00:00Z"), e}, {"created_at at 24 o'clock", str("2026-04-30T24:00:00Z"), e},
+		{"ttl that is no time", c, str("tomorrow")}, {"ttl BOOL", c, attr{"BOOL": false}}, {"ttl on a day that is not", c, str("2041-02-29T00:00:00Z")},
 	} {
 		all = append(all, form{Name: bad.name, Stored: of(item("ann", bad.created, bad.e, version, nil)), Refused: true})
+	}
+	for _, bad := range []struct {
+		name    string
+		created attr
+		beside  attr
+	}{
+		{"slidingttl_expiry without at", c, attr{"M": attr{"ttl": e}}},
+		{"slidingttl_expiry with at as a String", c, attr{"M": attr{"at": str("2208990601"), "ttl": e}}},
+		{"slidingttl_expiry with a generation, and no created_at", nil, attr{"M": attr{"at": e, "ttl": e, "generation": num(itemGeneration)}}},
+	} {
+		all = append(all, form{Name: bad.name, Stored: of(item("ann", bad.created, e, version, bad.beside)), Refused: true})
 	}
 
 	write := func(f form) { all = append(all, f) }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -99,7 +98,8 @@ func TestStore(t *testing.T) {
 type slow struct {
 	release chan struct{}
 	calls   atomic.Int32
-	mu      sync.Mutex // guards keys
+	ended   atomic.Int32 // calls whose context ended
+	mu      sync.Mutex   // guards keys
 	keys    []string
 }
 
@@ -112,6 +112,7 @@ func (s *slow) Keep(ctx context.Context, key string) error {
 	case <-s.release:
 		return nil
 	case <-ctx.Done():
+		s.ended.Add(1)
 		return ctx.Err()
 	}
 }
@@ -167,6 +168,51 @@ func TestBackground(t *testing.T) {
 	})
 }
 
+// A worker whose touch is done takes the next one.
+func TestWorkerIsFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{release: make(chan struct{})}
+		touches, err := touch.New(store, byHeader, &touch.Options{Workers: 1, Timeout: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		for range 3 {
+			serve(touches, "a")
+			store.release <- struct{}{}
+			synctest.Wait()
+		}
+		if took := time.Since(start); took != 0 || store.calls.Load() != 3 {
+			t.Errorf("%d touches, and the requests waited %v", store.calls.Load(), took)
+		}
+		if err := touches.Close(t.Context()); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+}
+
+type keeper func() error
+
+func (k keeper) Keep(context.Context, string) error { return k() }
+
+// OnError is told of failures: not of a touch that landed, and not of a record that is gone.
+func TestWhatIsTold(t *testing.T) {
+	broken := errors.New("broken")
+	for _, err := range []error{nil, &slidingttl.Error{Err: slidingttl.ErrNotFound}, broken} {
+		var told []error
+		touches, failed := touch.New(keeper(func() error { return err }), byHeader, &touch.Options{
+			Wait: true, OnError: func(_ context.Context, err error) { told = append(told, err) },
+		})
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		serve(touches, "a")
+		if want := err == broken; len(told) > 1 || (len(told) == 1 && told[0] == broken) != want {
+			t.Errorf("after %v OnError was told %v", err, told)
+		}
+	}
+}
+
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{release: make(chan struct{})}
@@ -201,6 +247,10 @@ func TestCloseGivesUp(t *testing.T) {
 		}
 		if took := time.Since(start); took != time.Second {
 			t.Errorf("Close took %v", took)
+		}
+		synctest.Wait()
+		if n := store.ended.Load(); n != 1 {
+			t.Errorf("Close gave up, and cancelled %d touches; want 1", n)
 		}
 		returned := make(chan bool, 1)
 		go func() {
@@ -276,17 +326,22 @@ func TestPanic(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	store, key := &slow{}, byHeader
-	for field, f := range map[string]func() (*touch.Toucher, error){
-		"store":            func() (*touch.Toucher, error) { return touch.New(nil, key, nil) },
-		"key":              func() (*touch.Toucher, error) { return touch.New(store, nil, nil) },
-		"Options.Workers":  func() (*touch.Toucher, error) { return touch.New(store, key, &touch.Options{Workers: -1}) },
-		"Options.Workers ": func() (*touch.Toucher, error) { return touch.New(store, key, &touch.Options{Workers: 1, Wait: true}) },
-		"Options.Timeout":  func() (*touch.Toucher, error) { return touch.New(store, key, &touch.Options{Timeout: -1}) },
+	for want, f := range map[slidingttl.InvalidError]func() (*touch.Toucher, error){
+		{Field: "store", Value: "nil", Rule: "is required"}: func() (*touch.Toucher, error) { return touch.New(nil, key, nil) },
+		{Field: "key", Value: "nil", Rule: "is required"}:   func() (*touch.Toucher, error) { return touch.New(store, nil, nil) },
+		{Field: "Options.Workers", Value: "-1", Rule: "must not be negative"}: func() (*touch.Toucher, error) {
+			return touch.New(store, key, &touch.Options{Workers: -1})
+		},
+		{Field: "Options.Workers", Value: "1", Rule: "must be zero with Wait, which runs nothing in the background"}: func() (*touch.Toucher, error) {
+			return touch.New(store, key, &touch.Options{Workers: 1, Wait: true})
+		},
+		{Field: "Options.Timeout", Value: "-1ns", Rule: "must not be negative"}: func() (*touch.Toucher, error) {
+			return touch.New(store, key, &touch.Options{Timeout: -1})
+		},
 	} {
 		_, err := f()
-		var invalid *slidingttl.InvalidError
-		if !errors.As(err, &invalid) || invalid.Field != strings.TrimSpace(field) {
-			t.Errorf("error %v, want one that names %s", err, field)
+		if invalid, ok := errors.AsType[*slidingttl.InvalidError](err); !ok || *invalid != want {
+			t.Errorf("error %v, want %v", err, &want)
 		}
 	}
 }
@@ -304,6 +359,8 @@ func TestWhatIsNoAccess(t *testing.T) {
 		switch r.URL.Path {
 		case "/login":
 			http.Redirect(w, r, "/", http.StatusSeeOther)
+		case "/bad":
+			w.WriteHeader(http.StatusBadRequest)
 		case "/upgrade":
 			if _, _, err := w.(http.Hijacker).Hijack(); err == nil {
 				t.Error("hijacked over HTTP/2")
@@ -322,7 +379,7 @@ func TestWhatIsNoAccess(t *testing.T) {
 		want         int32
 	}{
 		{"GET", "/", 1}, {"HEAD", "/", 1}, {"POST", "/", 1}, {"PUT", "/", 1},
-		{"DELETE", "/", 0}, {"OPTIONS", "/", 0}, {"TRACE", "/", 0}, {"GET", "/login", 0}, {"GET", "/upgrade", 0},
+		{"DELETE", "/", 0}, {"OPTIONS", "/", 0}, {"TRACE", "/", 0}, {"GET", "/login", 0}, {"GET", "/bad", 0}, {"GET", "/upgrade", 0},
 	} {
 		before := store.calls.Load()
 		r, _ := http.NewRequest(tt.method, site.URL+tt.path, nil)

@@ -101,6 +101,13 @@ var brokens = []broken{
 	{"keeps created_at though told another", "replace/new-generation", func(d *twisted) {
 		d.before("replace", func(c *call) { c.Life.CreatedAt = c.Was.CreatedAt })
 	}},
+	{"compares the lower half of a version", "replace/versions", func(d *twisted) {
+		d.takesFor("touch", func(c *call, is driver.Meta) {
+			if uint32(is.Version) == uint32(c.Was.Version) {
+				c.Was.Version = is.Version
+			}
+		})
+	}},
 	{"has versions that tell of content only", "replace/version", func(d *twisted) {
 		d.on("replace", func(c *call) {
 			e, _ := d.reference.Get(c.Ctx, c.Key)
@@ -215,6 +222,13 @@ var brokens = []broken{
 			}
 		})
 	}},
+	{"deletes its own records only", "delete/foreign", func(d *twisted) {
+		d.on("delete", func(c *call) {
+			if is, ok := d.stored(c.Key); !ok || is.CreatedAt != 0 {
+				d.do(c)
+			}
+		})
+	}},
 	{"reports absent keys on delete", "delete/absent", func(d *twisted) {
 		d.on("delete", func(c *call) {
 			c.Err = driver.ErrNotFound
@@ -266,6 +280,9 @@ var brokens = []broken{
 			l.ExpiresAt = min(l.ExpiresAt, driver.Floor(time.Now()).Add(30*day))
 		})
 	}},
+	{"keeps instants in 42 bits", "life/farthest", func(d *twisted) {
+		d.lives(func(l *driver.Life, _ driver.Instant) { l.ExpiresAt = min(l.ExpiresAt, 1<<42) })
+	}},
 	{"keeps seconds in 30 bits", "life/far", func(d *twisted) {
 		d.lives(func(l *driver.Life, _ driver.Instant) { l.ExpiresAt = min(l.ExpiresAt, 1<<30*1000) })
 	}},
@@ -306,6 +323,12 @@ var brokens = []broken{
 	}},
 
 	// Values
+	{"cuts off what is above a megabyte", "value/round-trip", func(d *twisted) {
+		d.all(func(c *call) {
+			c.Value.Text = c.Value.Text[:min(len(c.Value.Text), 1<<20)]
+			d.do(c)
+		}, "insert", "replace")
+	}},
 	{"keeps negative numbers as float64", "value/round-trip", func(d *twisted) {
 		d.all(func(c *call) {
 			if c.Value.Count < 0 {
@@ -835,6 +858,27 @@ var brokens = []broken{
 		d.pages(func(p *driver.Page) {
 			ahead := driver.Floor(time.Now()).Add(80 * time.Minute)
 			p.Records = slices.DeleteFunc(p.Records, func(r driver.Scanned) bool { return !r.Alive(ahead) })
+		})
+	}},
+	{"leaves the longest key out", "scan/all", func(d *twisted) {
+		d.pages(func(p *driver.Page) {
+			p.Records = slices.DeleteFunc(p.Records, func(r driver.Scanned) bool { return len(r.Key) > 200 })
+		})
+	}},
+	{"has a segment twice", "scan/segments", func(d *twisted) {
+		d.segment = func(ctx context.Context, n int) ([]driver.Cursor, error) {
+			cursors, err := d.reference.Segments(ctx, n)
+			if len(cursors) > 1 {
+				cursors = append(cursors[:len(cursors)-1], cursors[0])
+			}
+			return cursors, err
+		}
+	}},
+	{"hides the dead that it holds", "scan/dead", func(d *twisted) {
+		d.late = true
+		d.pages(func(p *driver.Page) {
+			now := driver.Floor(d.now())
+			p.Records = slices.DeleteFunc(p.Records, func(r driver.Scanned) bool { return !r.Alive(now) })
 		})
 	}},
 	{"costs less than nothing", "scan/all", func(d *twisted) {

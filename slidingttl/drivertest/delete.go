@@ -1,6 +1,10 @@
 package drivertest
 
-import "time"
+import (
+	"time"
+
+	"github.com/slidingttl/slidingttl/slidingttl/driver"
+)
 
 var deleteCases = []testCase{{
 	name:        "delete/live",
@@ -20,6 +24,17 @@ var deleteCases = []testCase{{
 		t.insert(t.key("a"), 1, t.life(time.Hour))
 		t.ok("Delete", t.d.Delete(t.ctx, t.key("a")))
 		t.ok("Delete again", t.d.Delete(t.ctx, t.key("a")))
+	},
+}, {
+	name:        "delete/foreign",
+	explanation: "Delete must remove a record whatever its state, also one of another program. Otherwise what a user was told is deleted stays, and is adopted later.",
+	needs:       []Feature{Plant},
+	run: func(t *trial) {
+		for name, l := range map[string]driver.Life{"bare": {}, "expires": {ExpiresAt: t.life(time.Hour).ExpiresAt}} {
+			t.plant(t.key(name), 1, l)
+			t.ok("Delete of a record without created_at", t.d.Delete(t.ctx, t.key(name)))
+			t.absent("after Delete of a record without created_at", t.key(name))
+		}
 	},
 }, {
 	name:        "delete/then-insert",

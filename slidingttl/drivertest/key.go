@@ -38,6 +38,14 @@ func (t *trial) forbidden(key string) bool {
 	return true
 }
 
+// longestKey is the length of the longest key that a case writes.
+func (t *trial) longestKey() int {
+	if t.b.MaxKey == 0 {
+		return 4096
+	}
+	return t.b.MaxKey
+}
+
 var keyCases = []testCase{{
 	name:        "key/empty",
 	explanation: "An empty key is a caller's mistake, and an *InvalidError in every call: as a record it would be shared by all who make it.",
@@ -51,10 +59,7 @@ var keyCases = []testCase{{
 	name:        "key/limit",
 	explanation: "A key as long as the store takes must work, and one byte more must be an *InvalidError in every call: a key cut short is somebody else's record.",
 	run: func(t *trial) {
-		most := t.b.MaxKey
-		if most == 0 {
-			most = 4096
-		}
+		most := t.longestKey()
 		long := func(n int) string { return t.prefix + strings.Repeat("k", n-len(t.prefix)) }
 		e := t.insert(long(most), 1, t.life(time.Hour))
 		t.stored(fmt.Sprintf("a key of %d bytes", most), long(most), e)

@@ -1,6 +1,8 @@
 package drivertest
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -63,6 +65,20 @@ var lifeCases = []testCase{{
 			e = t.touched("Touch back to a life of an hour from "+ttl.String(), key, e, t.life(time.Hour))
 			e = t.touched("Touch to a life of "+ttl.String(), key, e, t.life(ttl))
 			t.replaced("Replace with a life of "+ttl.String(), key, 2, e.Meta, t.life(ttl+time.Hour))
+		}
+	},
+}, {
+	name:        "life/farthest",
+	explanation: "A life of centuries, as a long grace without a cap makes it, must be kept exactly, or be an *InvalidError. An instant that wraps is a record that is dead at once.",
+	run: func(t *trial) {
+		for i, years := range []time.Duration{90, 140, 250} {
+			key, l := t.key(fmt.Sprint(years)), t.life(years*365*day)
+			version, err := t.d.Insert(t.ctx, key, value(i), l, t.now())
+			if errors.Is(err, driver.ErrInvalid) {
+				continue
+			}
+			t.ok(fmt.Sprintf("Insert with a life of %d years", years), err)
+			t.stored(fmt.Sprintf("a life of %d years", years), key, driver.Entry[Value]{Value: value(i), Meta: driver.Meta{Life: l, Version: version}})
 		}
 	},
 }, {

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
@@ -60,6 +61,30 @@ var replaceCases = []testCase{{
 		if version == e.Version {
 			t.Errorf("Replace with the same value and life left version %d", version)
 		}
+	},
+}, {
+	name:        "replace/versions",
+	explanation: "A key must not get a version twice, and all of a version counts. Otherwise a client whose version has come round overwrites what it has not read.",
+	run: func(t *trial) {
+		e := t.insert(t.key("a"), 1, t.life(time.Hour))
+		had := map[driver.Version]bool{e.Version: true}
+		for n := range 300 {
+			version, err := t.d.Replace(t.ctx, t.key("a"), value(1), e.Meta, e.Life, t.now())
+			t.ok("Replace", err)
+			if had[version] {
+				t.Fatalf("write %d gave the key a version that it has had", n)
+			}
+			had[version], e.Version = true, version
+		}
+		for _, bit := range []int{8, 16, 31, 32, 48} {
+			other := e.Meta
+			other.Version ^= 1 << bit
+			_, err := t.d.Replace(t.ctx, t.key("a"), value(2), other, e.Life, t.now())
+			t.conflict(fmt.Sprintf("Replace of a version that differs in bit %d", bit), err, e.Meta)
+			_, err = t.d.Touch(t.ctx, t.key("a"), other, t.later(e.Life, time.Hour), t.now())
+			t.conflict(fmt.Sprintf("Touch of a version that differs in bit %d", bit), err, e.Meta)
+		}
+		t.stored("after writes planned for other versions", t.key("a"), e)
 	},
 }, {
 	name:        "replace/absent",

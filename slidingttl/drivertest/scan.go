@@ -142,6 +142,8 @@ var scanCases = []testCase{{
 		moved := t.key("many-0")
 		e := t.touched("Touch", moved, driver.Entry[Value]{Value: value(0), Meta: want[moved]}, t.later(want[moved].Life, time.Hour))
 		want[moved] = t.replaced("Replace", moved, 7, e.Meta, e.Life).Meta
+		longest := t.prefix + strings.Repeat("k", t.longestKey()-len(t.prefix))
+		want[longest] = t.insert(longest, 8, t.life(time.Hour)).Meta
 		for _, limit := range []int{3, 1000} {
 			seen := make(visited)
 			t.scanAll(t.segments(1), limit, seen, nil)
@@ -168,10 +170,27 @@ var scanCases = []testCase{{
 			seen := make(visited)
 			for _, part := range parts {
 				for key, states := range part {
+					if len(seen[key]) > 0 && key != unnamed {
+						t.Errorf("a record is in two of %d segments: each walk counts it twice", n)
+					}
 					seen[key] = append(seen[key], states...)
 				}
 			}
 			t.met(fmt.Sprintf("%d segments", n), seen, want)
+		}
+	},
+}, {
+	name:        "scan/dead",
+	explanation: "A scan must return the dead records that the store still holds. Otherwise nothing removes them, and no archive gets them.",
+	needs:       []Feature{Scanner},
+	run: func(t *trial) {
+		key := t.key("dead")
+		e := t.insert(key, 1, t.life(2*t.unit))
+		t.until(e.ExpiresAt.Add(t.unit))
+		seen := make(visited)
+		t.scanAll(t.segments(1), 100, seen, nil)
+		if _, err := t.d.Get(t.ctx, key); err == nil { // the store does not remove it by itself, or not yet
+			t.met("a scan of what is dead", seen, map[string]driver.Meta{key: e.Meta})
 		}
 	},
 }, {

@@ -11,9 +11,16 @@ var valueCases = []testCase{{
 	run: func(t *trial) {
 		big := value(1)
 		big.Text = strings.Repeat("0123456789abcdef", 4096) // 64 KiB
+		values := map[string]Value{"zero": {}, "full": value(3), "big": big}
+		if t.b.MaxValue == 0 {
+			huge := value(4)
+			huge.Text = strings.Repeat("0123456789abcdef", 1<<16+1) // above 1 MiB
+			values["huge"] = huge
+		}
 		negative := value(2)
 		negative.Count, negative.Ratio = -countBase, -1.5e-100
-		for name, v := range map[string]Value{"zero": {}, "full": value(3), "big": big, "negative": negative} {
+		values["negative"] = negative
+		for name, v := range values {
 			key := t.key(name)
 			version, err := t.d.Insert(t.ctx, key, v, t.life(time.Hour), t.now())
 			t.ok("Insert of a "+name+" value", err)

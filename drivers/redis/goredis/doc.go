@@ -4,9 +4,7 @@
 //
 //	rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{"localhost:6379"}}) // of go-redis
 //	...
-//	client, err := goredis.New(rdb)
-//	...
-//	d, err := slidingredis.Over[Session](client, &slidingredis.Options{Prefix: "session:"}) // of drivers/redis
+//	d, err := goredis.New[Session](rdb, &slidingredis.Options{Prefix: "session:"}) // of drivers/redis
 //
 // A write is sent once, whatever the client's MaxRetries is: its command says so to the client. At
 // most half of a node's pool (PoolSize) is under writes, so that reads find connections while a

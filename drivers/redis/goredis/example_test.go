@@ -29,11 +29,7 @@ func Example() {
 
 	rdb := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{server.Addr}})
 	defer rdb.Close()
-	client, err := goredis.New(rdb)
-	if err != nil {
-		log.Fatal(err)
-	}
-	d, err := slidingredis.Over[Session](client, &slidingredis.Options{Prefix: "session:"})
+	d, err := goredis.New[Session](rdb, &slidingredis.Options{Prefix: "session:"})
 	if err != nil {
 		log.Fatal(err)
 	}

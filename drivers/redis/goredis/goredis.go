@@ -12,14 +12,23 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/slidingttl/slidingttl/drivers/redis"
+	"github.com/slidingttl/slidingttl/drivers/redis/internal/wire"
 	"github.com/slidingttl/slidingttl/internal/hook"
 	"github.com/slidingttl/slidingttl/slidingttl/driver"
 )
 
-// New returns a client over c, which is a *redis.Client or a *redis.ClusterClient of go-redis.
+// New is redis.New over c, which is a *redis.Client or a *redis.ClusterClient of go-redis.
 //
 // The caller closes c. A client that cannot keep the driver's promises is a *driver.InvalidError.
-func New(c goredis.UniversalClient) (redis.Client, error) {
+func New[T any](c goredis.UniversalClient, opts *redis.Options) (*redis.Driver[T], error) {
+	own, err := clientOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return redis.Over[T](own, opts)
+}
+
+func clientOf(c goredis.UniversalClient) (*client, error) {
 	own := &client{all: c, bounds: new(bounds)}
 	var options *goredis.Options
 	switch c := c.(type) {
@@ -113,7 +122,7 @@ type unwritable struct{ err error }
 
 func (u unwritable) MarshalBinary() ([]byte, error) { return nil, u.err }
 
-func command(ctx context.Context, c redis.Command) *goredis.Cmd {
+func command(ctx context.Context, c wire.Command) *goredis.Cmd {
 	args := make([]any, 0, len(c.Words)+1+len(c.Args))
 	for _, w := range c.Words {
 		args = append(args, w)
@@ -133,29 +142,29 @@ func command(ctx context.Context, c redis.Command) *goredis.Cmd {
 }
 
 // Do implements redis.Client.
-func (c *client) Do(ctx context.Context, cmd redis.Command) redis.Answer {
+func (c *client) Do(ctx context.Context, cmd wire.Command) wire.Answer {
 	sent := command(ctx, cmd)
 	if !cmd.Write {
-		return until(ctx, func() redis.Answer {
+		return until(ctx, func() wire.Answer {
 			if _, err := c.node(ctx, cmd.Key); err != nil {
-				return redis.Answer{Kind: redis.Unsent, Err: err}
+				return wire.Answer{Kind: wire.Unsent, Err: err}
 			}
 			_ = c.all.Process(ctx, sent)
 			return answerTo(sent)
 		})
 	}
 	var node *goredis.Client
-	if ended := until(ctx, func() (a redis.Answer) {
+	if ended := until(ctx, func() (a wire.Answer) {
 		node, a.Err = c.node(ctx, cmd.Key)
 		return a
 	}); ended.Err != nil {
-		return redis.Answer{Kind: redis.Unsent, Err: ended.Err}
+		return wire.Answer{Kind: wire.Unsent, Err: ended.Err}
 	}
 	leave, err := enter(ctx, &c.writes, node, share(node.Options()))
 	if err != nil {
-		return redis.Answer{Kind: redis.Unsent, Err: err}
+		return wire.Answer{Kind: wire.Unsent, Err: err}
 	}
-	return until(ctx, func() redis.Answer {
+	return until(ctx, func() wire.Answer {
 		defer leave()
 		_ = c.all.Process(ctx, once{sent, ctx})
 		return answerTo(sent)
@@ -203,23 +212,23 @@ const few = 2
 // DoMulti implements redis.Client. In a cluster it sends each node a pipeline of its own: one of
 // go-redis for all nodes would have no answers before the last node's. Commands without a key would
 // go to any node: a script runs them, with the key of another command.
-func (c *client) DoMulti(ctx context.Context, cs []redis.Command) []redis.Answer {
-	answers := make([]redis.Answer, len(cs))
+func (c *client) DoMulti(ctx context.Context, cs []wire.Command) []wire.Answer {
+	answers := make([]wire.Answer, len(cs))
 	if c.cluster != nil {
-		with := slices.IndexFunc(cs, func(cmd redis.Command) bool { return !cmd.NoKey })
+		with := slices.IndexFunc(cs, func(cmd wire.Command) bool { return !cmd.NoKey })
 		cs = slices.Clone(cs)
 		for i, cmd := range cs {
 			if cmd.NoKey && with >= 0 {
-				cs[i] = redis.Command{Words: []string{"EVAL_RO", "return redis.call(unpack(ARGV))", "1"}, Key: cs[with].Key, Args: cmd.Words}
+				cs[i] = wire.Command{Words: []string{"EVAL_RO", "return redis.call(unpack(ARGV))", "1"}, Key: cs[with].Key, Args: cmd.Words}
 			}
 		}
 	}
 	places := make(map[*goredis.Client][]int) // in cs, of the commands for each node
-	if ended := until(ctx, func() (a redis.Answer) {
+	if ended := until(ctx, func() (a wire.Answer) {
 		for i, cmd := range cs {
 			node, err := c.node(ctx, cmd.Key)
 			if err != nil {
-				return redis.Answer{Kind: redis.Unsent, Err: err}
+				return wire.Answer{Kind: wire.Unsent, Err: err}
 			}
 			places[node] = append(places[node], i)
 		}
@@ -234,15 +243,15 @@ func (c *client) DoMulti(ctx context.Context, cs []redis.Command) []redis.Answer
 	for node, places := range places {
 		pipelines.Go(func() {
 			sent := make([]*goredis.Cmd, len(places))
-			var ended redis.Answer
+			var ended wire.Answer
 			leave, err := func() {}, error(nil)
 			if len(places) > few {
 				leave, err = enter(ctx, &c.pipelines, node, max(1, share(node.Options())/2))
 			}
 			if err != nil {
-				ended = redis.Answer{Kind: redis.Unsent, Err: err}
+				ended = wire.Answer{Kind: wire.Unsent, Err: err}
 			} else {
-				ended = until(ctx, func() (a redis.Answer) {
+				ended = until(ctx, func() (a wire.Answer) {
 					defer leave()
 					pipe := c.all.Pipeline()
 					for n, i := range places {
@@ -272,14 +281,14 @@ func (c *client) DoMulti(ctx context.Context, cs []redis.Command) []redis.Answer
 }
 
 // Nodes implements redis.Client.
-func (c *client) Nodes(ctx context.Context) (map[string]redis.Client, error) {
+func (c *client) Nodes(ctx context.Context) (map[string]wire.Client, error) {
 	if c.cluster == nil {
 		return nil, nil
 	}
 	var mu sync.Mutex // guards all
-	all := make(map[string]redis.Client)
-	ended := until(ctx, func() redis.Answer {
-		return redis.Answer{Err: c.cluster.ForEachShard(ctx, func(_ context.Context, node *goredis.Client) error {
+	all := make(map[string]wire.Client)
+	ended := until(ctx, func() wire.Answer {
+		return wire.Answer{Err: c.cluster.ForEachShard(ctx, func(_ context.Context, node *goredis.Client) error {
 			mu.Lock()
 			defer mu.Unlock()
 			all[node.Options().Addr] = &client{all: node, bounds: c.bounds}
@@ -294,10 +303,10 @@ func (c *client) Nodes(ctx context.Context) (map[string]redis.Client, error) {
 
 // until returns f's answer, or Failed when ctx ends before: go-redis does not notice that a context
 // is cancelled while it waits for an answer. Failed, too, is what a panic in f, as of a caller's hook, becomes.
-func until(ctx context.Context, f func() redis.Answer) redis.Answer {
-	answer := make(chan redis.Answer, 1)
+func until(ctx context.Context, f func() wire.Answer) wire.Answer {
+	answer := make(chan wire.Answer, 1)
 	go func() {
-		var a redis.Answer
+		var a wire.Answer
 		hook.Try(func() error {
 			a = f()
 			return a.Err
@@ -310,51 +319,51 @@ func until(ctx context.Context, f func() redis.Answer) redis.Answer {
 	case a := <-answer:
 		return a
 	case <-ctx.Done():
-		return redis.Answer{Err: ctx.Err()}
+		return wire.Answer{Err: ctx.Err()}
 	}
 }
 
-func answerTo(cmd *goredis.Cmd) redis.Answer {
+func answerTo(cmd *goredis.Cmd) wire.Answer {
 	v, err := cmd.Result()
 	var network *net.OpError
 	switch _, refused := errors.AsType[goredis.Error](err); {
 	case err == nil && v == nil: // nil of the server's is redis.Nil
-		return redis.Answer{Err: errors.New("goredis: neither a value nor an error, as from a hook that returns nil")}
+		return wire.Answer{Err: errors.New("goredis: neither a value nor an error, as from a hook that returns nil")}
 	case err == nil:
 		return answerIn(v)
 	case errors.Is(err, goredis.Nil):
-		return redis.Answer{Kind: redis.Nil}
+		return wire.Answer{Kind: wire.Nil}
 	case refused:
-		return redis.Answer{Kind: redis.Refused, Err: err}
+		return wire.Answer{Kind: wire.Refused, Err: err}
 	case errors.As(err, &network) && network.Op == "dial", errors.Is(err, goredis.ErrClosed),
 		errors.Is(err, goredis.ErrPoolTimeout), errors.Is(err, goredis.ErrPoolExhausted):
-		return redis.Answer{Kind: redis.Unsent, Err: err}
+		return wire.Answer{Kind: wire.Unsent, Err: err}
 	}
-	return redis.Answer{Err: err}
+	return wire.Answer{Err: err}
 }
 
-func answerIn(v any) redis.Answer {
+func answerIn(v any) wire.Answer {
 	switch v := v.(type) {
 	case nil:
-		return redis.Answer{Kind: redis.Nil}
+		return wire.Answer{Kind: wire.Nil}
 	case int64:
-		return redis.Answer{Kind: redis.Integer, Integer: v}
+		return wire.Answer{Kind: wire.Integer, Integer: v}
 	case string:
-		return redis.Answer{Kind: redis.String, String: []byte(v)}
+		return wire.Answer{Kind: wire.String, String: []byte(v)}
 	case []any:
-		a := redis.Answer{Kind: redis.Array, Array: make([]redis.Answer, len(v))}
+		a := wire.Answer{Kind: wire.Array, Array: make([]wire.Answer, len(v))}
 		for i, one := range v {
 			a.Array[i] = answerIn(one)
 		}
 		return a
 	case map[any]any:
-		a := redis.Answer{Kind: redis.Array}
+		a := wire.Answer{Kind: wire.Array}
 		for key, value := range v {
 			a.Array = append(a.Array, answerIn(key), answerIn(value))
 		}
 		return a
 	case error:
-		return redis.Answer{Kind: redis.Refused, Err: v}
+		return wire.Answer{Kind: wire.Refused, Err: v}
 	}
-	return redis.Answer{Kind: redis.Failed, Err: errors.New("goredis: an answer of another kind")}
+	return wire.Answer{Kind: wire.Failed, Err: errors.New("goredis: an answer of another kind")}
 }

@@ -49,10 +49,8 @@ func connect(t testing.TB, o *redis.UniversalOptions) redis.UniversalClient {
 
 func open[T any](t testing.TB, c redis.UniversalClient, opts slidingredis.Options) *slidingredis.Driver[T] {
 	t.Helper()
-	client, err := goredis.New(c)
+	d, err := goredis.New[T](c, &opts)
 	ok(t, "New", err)
-	d, err := slidingredis.Over[T](client, &opts)
-	ok(t, "Over", err)
 	return d
 }
 
@@ -469,7 +467,7 @@ func TestNewRefuses(t *testing.T) {
 		"write":      redis.NewClient(&redis.Options{Addr: one[0], WriteTimeout: -1}),
 		"writes":     redis.NewClusterClient(&redis.ClusterOptions{Addrs: one, WriteTimeout: -1}),
 	} {
-		if _, err := goredis.New(c); !errors.Is(err, driver.ErrInvalid) {
+		if _, err := goredis.New[string](c, nil); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%s: %v; want %v", name, err, driver.ErrInvalid)
 		}
 		if !strings.HasPrefix(name, "n") {

@@ -21,12 +21,12 @@ function parseNumber(text: string): { at: number; cut: boolean } | undefined {
 /** RFC 3339 as milliseconds, rounded down, and whether it was finer. */
 function parseTime(text: string): { at: number; cut: boolean } | undefined {
 	const m = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)$/.exec(text)
-	const at = m ? Date.parse(m[1] + m[3]) + Number((m[2] ?? '').padEnd(3, '0').slice(0, 3)) : NaN
-	return Number.isFinite(at) ? { at, cut: /[1-9]/.test((m?.[2] ?? '').slice(3)) } : undefined
+	if (!m || new Date(Date.parse(m[1] + 'Z') || 0).toISOString().slice(0, 19) !== m[1]) return undefined // no such day or hour
+	const at = Date.parse(m[1] + m[3]) + Number((m[2] ?? '').padEnd(3, '0').slice(0, 3))
+	return Number.isFinite(at) ? { at, cut: /[1-9]/.test((m[2] ?? '').slice(3)) } : undefined
 }
 
 const zeroTime = Date.parse('0001-01-01T00:00:00Z') // Go's, for none
-
 const none = (av?: AttributeValue) => av === undefined || av.NULL === true
 
 function odd(name: string): Error { return new Error(`attribute ${name} cannot be read`) }
@@ -51,8 +51,9 @@ export function lifeOf(item: Item): Life {
 	const life = { created: parseCreated(item.created_at), expires: parseExpiry(item.ttl) }
 	const beside = item.slidingttl_expiry?.M
 	if (beside?.ttl?.N === undefined || beside.ttl.N !== item.ttl?.N) return life
-	if (beside.generation && life.created !== 0) throw new Error('the expiry is in a life table')
-	return { ...life, expires: parseExpiry(beside.at) }
+	if (beside.generation) throw new Error('the expiry is in a life table')
+	if (beside.at?.N === undefined) throw odd('slidingttl_expiry')
+	return { ...life, expires: Math.min(parseExpiry(beside.at), life.expires) }
 }
 
 const seconds = (at: number): AttributeValue => ({ N: String(at / 1000) })
@@ -82,7 +83,8 @@ export class DynamoDBDriver implements Driver<DynamoDBMeta, Item> {
 	private key(key: string): Item { return { [this.opts.partitionKey ?? 'pk']: { S: key } } }
 
 	private meta(item: Item, began: number): DynamoDBMeta {
-		return { item, life: lifeOf(item), version: item.slidingttl_version?.N ?? '', began, now: this.now() }
+		const now = this.now()
+		return { item, life: lifeOf(item), version: item.slidingttl_version?.N ?? '', began, now, up: this.opts.now ? now : now + 1 } // Date.now rounds down
 	}
 
 	/** Reads are strongly consistent: a stale one could show a record dead that was just touched. */
@@ -112,7 +114,7 @@ export class DynamoDBDriver implements Driver<DynamoDBMeta, Item> {
 		}
 		const update = `SET ${set.join(', ')}` + (next.slidingttl_expiry ? '' : ' REMOVE #3')
 		// A write that waits longer than the record lives could revive it.
-		const left = was.life.expires === 0 || this.opts.now ? undefined : AbortSignal.timeout(Math.max(was.life.expires - this.now(), 1000))
+		const left = was.life.expires === 0 || this.opts.now ? undefined : AbortSignal.timeout(Math.min(Math.max(was.life.expires - this.now(), 1000), 2 ** 31 - 1))
 		try {
 			await this.client.send(new UpdateItemCommand({
 				TableName: this.table, Key: this.key(key), UpdateExpression: update, ConditionExpression: conditions.join(' AND '),

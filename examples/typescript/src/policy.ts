@@ -76,8 +76,8 @@ export class Memory {
 	}
 }
 
-/** Meta is a record without its value. began and now are the times before and after it was read. */
-export interface Meta { life: Life; version: string; began: number; now: number }
+/** Meta is a record without its value. began and now are the times before and after it was read; up is now rounded up (A6). */
+export interface Meta { life: Life; version: string; began: number; now: number; up: number }
 
 export interface Stored<V> extends Meta { value: V }
 
@@ -116,7 +116,7 @@ export class Toucher<M extends Meta, V> {
 		const r = await this.peek(key)
 		if (!r) return undefined
 		let was: M = r
-		let to = this.memory.plan(this.rule, key, r.life, r.now, this.foreign)
+		let to = this.memory.plan(this.rule, key, r.life, r.up, this.foreign)
 		try {
 			for (let attempt = 0; to && attempt < 16; attempt++) {
 				const found = await this.driver.touch(key, was, to)
@@ -124,7 +124,7 @@ export class Toucher<M extends Meta, V> {
 				if (found === 'landed') return { ...r, life: to }
 				if (found.life.created !== r.life.created || found.life.created === 0) return r // another life (C2)
 				was = found // planned again; what a conflict handed back is not lowered (T5)
-				to = this.rule.due(found.life, r.now) ? this.rule.touched(found.life, r.now) : undefined
+				to = this.rule.due(found.life, r.up) ? this.rule.touched(found.life, r.up) : undefined
 			}
 		} catch (err) {
 			failed(err)

@@ -4,8 +4,9 @@ import { createHash } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import type { Driver, Life, Meta, Stored } from './policy.js'
 
-const mark = '\0sl1 '
+const mark = '\0sl1 ', latest = 999_999_999_999_999
 
+const half = () => Math.floor(Math.random() * 2 ** 32).toString(16).padStart(8, '0') // of a version
 const pad = (at: number) => String(at).padStart(15, '0')
 export const metaText = (l: Life, version: string) => `${pad(l.created)} ${pad(l.expires)} ${version}`
 
@@ -23,7 +24,7 @@ local meta = string.sub(head, 6, 53)
 if string.sub(head, 1, 5) ~= '\\0sl1 ' then
   foreign = redis.call('GET', key)
   if not foreign then return 0 end
-  local expiry = math.max(redis.call('PEXPIRETIME', key), 0)
+  local expiry = math.min(math.max(redis.call('PEXPIRETIME', key), 0), 999999999999999)
   meta = string.format('%015.0f %015.0f %s', 0, expiry, string.sub(redis.sha1hex(foreign), 1, 16))
 end
 local time = redis.call('TIME')
@@ -55,26 +56,22 @@ export class RedisDriver implements Driver<Meta, Buffer> {
 			if (err) throw err
 			return answer
 		}) as [Buffer | null, number, [number, number]]
-		const now = this.opts.now?.() ?? Number(time[0]) * 1000 + Math.floor(Number(time[1]) / 1000)
+		const at = this.opts.now?.() ?? Number(time[0]) * 1000 + Number(time[1]) / 1000
+		const now = Math.floor(at), times = { began: now, now, up: Math.ceil(at) }
 		if (!bytes) return undefined
 		if (bytes.toString('latin1', 0, 5) !== mark) {
 			const version = createHash('sha1').update(bytes).digest('hex').slice(0, 16)
-			return { value: bytes, life: { created: 0, expires: Math.max(expiry, 0) }, version, began: now, now }
+			return { value: bytes, life: { created: 0, expires: Math.min(Math.max(expiry, 0), latest) }, version, ...times }
 		}
-		return { value: bytes.subarray(54), ...parseHeader(bytes.toString('latin1', 5, 54)), began: now, now }
+		return { value: bytes.subarray(54), ...parseHeader(bytes.toString('latin1', 5, 54)), ...times }
 	}
 
 	async touch(key: string, was: Meta, to: Life): Promise<'landed' | 'gone' | Meta> {
-		const version = was.life.created === 0 ? drawVersion() : was.version
+		const version = was.life.created === 0 ? half() + half() : was.version
 		const answer = await this.client.eval(touch, 1, key, was.now, metaText(was.life, was.version),
 			metaText(to, version), to.expires + Math.ceil(this.opts.retain ?? 0))
 		if (answer === 1) return 'landed'
 		if (answer === 0) return 'gone'
 		return { ...was, ...parseHeader(String(answer)) }
 	}
-}
-
-function drawVersion(): string {
-	const half = () => Math.floor(Math.random() * 2 ** 32).toString(16).padStart(8, '0')
-	return half() + half()
 }

@@ -1,9 +1,10 @@
-package redis
+// Package wire is what the Redis driver asks of a client: commands in, answers out.
+package wire
 
 import "context"
 
-// Client sends commands to a Redis, and returns what it answers. New makes one of a rueidis client,
-// drivers/redis/goredis one of a go-redis client. All methods are safe for concurrent use.
+// Client sends commands to a Redis, and returns what it answers. Package redis makes one of a rueidis client,
+// package goredis one of a go-redis client. All methods are safe for concurrent use.
 type Client interface {
 	// Do sends c to the primary that has its key.
 	Do(ctx context.Context, c Command) Answer
@@ -31,6 +32,12 @@ type Command struct {
 	Write bool
 }
 
+// With returns the command for a key.
+func (c Command) With(key string, args ...string) Command {
+	c.Key, c.Args = key, args
+	return c
+}
+
 // Kind is the kind of an Answer.
 type Kind uint8
 
@@ -52,15 +59,4 @@ type Answer struct {
 	String  []byte   // not to be changed
 	Array   []Answer // of a map, keys and values by turns
 	Err     error    // of Failed, Unsent and Refused: the client's own. The text of Refused is the server's
-}
-
-// want returns an error unless a has that kind.
-func (a Answer) want(k Kind) error {
-	switch {
-	case a.Err != nil:
-		return a.Err
-	case a.Kind != k:
-		return errAnswer
-	}
-	return nil
 }
