@@ -399,6 +399,9 @@ func TestTokenOfAPanic(t *testing.T) {
 		err := c.RecvMsg(&wrapperspb.StringValue{})
 		header, _ := c.Header()
 		stream := answer{"", status.Code(err), tokensOf(append(header.Get("session-token"), c.Trailer().Get("session-token")...))}
+		if inHeader := len(header.Get("session-token")) > 0; inHeader != (op == "renew") {
+			t.Errorf("%s: the token of the stream that panicked is in the header: %v", op, inHeader)
+		}
 		s.advance(time.Minute)
 		for _, got := range []answer{unary, stream} {
 			if opened := s.overGRPC("get", "", got.given); got.code != codes.Internal || opened.body != "ann/0" {

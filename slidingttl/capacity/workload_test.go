@@ -187,6 +187,26 @@ func TestWorkloadRejectsBadInput(t *testing.T) {
 	}
 }
 
+func TestEdgesOfWorkloads(t *testing.T) {
+	_, err := capacity.Workload{Keys: 1e15, Reads: 1e15, Skew: 1e15, Processes: 1e15}.Touches(monthly)
+	ok(t, err)
+
+	w := capacity.Workload{Keys: 100, Reads: 1}
+	of := func(w capacity.Workload, p slidingttl.Policy) float64 {
+		touches, err := w.Touches(p)
+		ok(t, err)
+		return touches
+	}
+	stepped := w
+	stepped.Resolution = time.Millisecond
+	if zero, ms := of(w, monthly), of(stepped, monthly); zero != ms || !(zero > 0) {
+		t.Errorf("%v touches a second without a resolution, %v with a millisecond", zero, ms)
+	}
+	if n := of(w, slidingttl.Policy{IdleGrace: 50 * time.Minute, MaxLifetime: time.Hour, Slack: 10 * time.Minute}); n != 0 {
+		t.Errorf("%v touches a second where the first expiry is the cap; want none", n)
+	}
+}
+
 // The figures of docs/capacity.md beside the worked example: the formula holds as
 // the keys become more. go test -run '^$' -bench Touches -benchtime 1x ./slidingttl/capacity
 func BenchmarkTouches(b *testing.B) {

@@ -203,11 +203,11 @@ func TestBadFiles(t *testing.T) {
 	}{
 		{"half written", good[:len(good)/2], false, "unexpected end"},
 		{"empty", "", false, "unexpected end"},
-		{"a list", "[]", true, "object"},
+		{"a list", "[]", true, "content is json.Delim: must be an object"},
 		{"two objects", good + good, false, "after top-level value"},
 		{"a name missing", hours(map[string]int{"a": 2}), true, `"b"`},
 		{"a name bound but not opened missing", hours(map[string]int{"b": 2}), true, `"a"`},
-		{"a name twice", strings.Replace(hours(map[string]int{"a": 2, "b": 2, "c": 2}), `"c"`, `"a"`, 1), true, "twice"},
+		{"a name twice", strings.Replace(hours(map[string]int{"a": 2, "b": 2, "c": 2}), `"c"`, `"a"`, 1), true, `policy "a" is given twice: must have a name that no other policy has`},
 		{"null", good[:len(good)-1] + `,"c":null}`, true, `"c"`},
 		{"one policy is not valid", hours(map[string]int{"a": 2, "b": 2, "c": 2000}), true, "Policy.IdleGrace"},
 		{"a field unknown", strings.Replace(good, "idle_grace", "idel_grace", 1), true, "idel_grace"},
@@ -360,7 +360,8 @@ func TestPolicyWhileFollowing(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	d := open(t, hours(map[string]int{"a": 1}))
-	if err := d.file.Follow(t.Context(), nil, &policyfile.Options{Interval: -1}); !errors.Is(err, slidingttl.ErrInvalid) {
+	err := d.file.Follow(t.Context(), nil, &policyfile.Options{Interval: -1})
+	if is, ok := errors.AsType[*slidingttl.InvalidError](err); !ok || *is != (slidingttl.InvalidError{Field: "Options.Interval", Value: "-1ns", Rule: "must not be negative"}) {
 		t.Errorf("Follow with a negative interval: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
