@@ -115,9 +115,14 @@ func targets(reports []runner.Report) runner.Table {
 	t := runner.Table{Head: []string{"figure", "value", "target", ""}}
 	for _, r := range reports {
 		for _, f := range r.Figures {
-			if f.Op != "" {
-				t.Rows = append(t.Rows, []string{"`" + f.Name + "`", chart.Number(f.Value), f.Op + " " + chart.Number(f.Bound), f.Verdict()})
+			if f.Op == "" {
+				continue
 			}
+			verdict := f.Verdict()
+			if reason := why(f.Name); verdict == "short" && reason != "" {
+				verdict += ": " + reason
+			}
+			t.Rows = append(t.Rows, []string{"`" + f.Name + "`", chart.Number(f.Value), f.Op + " " + chart.Number(f.Bound), verdict})
 		}
 	}
 	return t

@@ -49,70 +49,69 @@ func (d *Driver[T]) Scrub(ctx context.Context, what driver.Erasure) (left []stri
 			left = append(left, fmt.Sprintf("the RDB file of %s, until its next save: %v", address, err))
 		}
 	}
-	stranded, err := d.stranded(ctx, what)
-	left = append(left, stranded...)
+	serving, err := d.nodes(ctx)
+	if err != nil {
+		return left, err
+	}
+	for _, n := range serving {
+		if n.part == whole {
+			continue
+		}
+		if held, err := d.stranded(ctx, n, what); err != nil {
+			left = append(left, fmt.Sprintf("at the node of slots %s, keys in slots that another serves, if there are: %v", n.part, err))
+		} else if held > 0 {
+			left = append(left, fmt.Sprintf("at the node of slots %s, keys in slots that another serves (%d): end its resharding (redis-cli --cluster fix), and erase again", n.part, held))
+		}
+	}
 	slices.Sort(left)
-	return left, err
+	return left, nil
 }
 
 const clusterSlots = 16384
 
-// stranded tells of keys that nodes hold in slots that others serve, as a resharding leaves them that was given up: no
-// call by key finds them.
-func (d *Driver[T]) stranded(ctx context.Context, what driver.Erasure) (left []string, err error) {
-	nodes, err := d.nodes(ctx)
-	if err != nil {
-		return nil, err
+// stranded returns how many keys of what a node holds in slots that others serve, as a resharding leaves them that was
+// given up: no call by key finds them.
+func (d *Driver[T]) stranded(ctx context.Context, n node, what driver.Erasure) (held int, err error) {
+	ask := func(word string, slots []int64, more ...string) ([]wire.Answer, error) {
+		cs := make([]wire.Command, len(slots))
+		for i, slot := range slots {
+			cs[i] = wire.Command{Words: append([]string{"CLUSTER", word, strconv.FormatInt(slot, 10)}, more...), NoKey: true}
+		}
+		answers := n.client.DoMulti(ctx, cs)
+		for _, a := range answers {
+			if a.Err != nil {
+				return nil, failed(ctx, a)
+			}
+		}
+		return answers, nil
 	}
-	for _, n := range nodes {
-		if n.part == whole {
-			continue
+	var others []int64
+	for slot := range int64(clusterSlots) {
+		if !slices.ContainsFunc(n.slots, func(s [2]int64) bool { return s[0] <= slot && slot <= s[1] }) {
+			others = append(others, slot)
 		}
-		ask := func(word string, slots []int64, more ...string) ([]wire.Answer, error) {
-			cs := make([]wire.Command, len(slots))
-			for i, slot := range slots {
-				cs[i] = wire.Command{Words: append([]string{"CLUSTER", word, strconv.FormatInt(slot, 10)}, more...), NoKey: true}
-			}
-			answers := n.client.DoMulti(ctx, cs)
-			for _, a := range answers {
-				if a.Err != nil {
-					return nil, failed(ctx, a)
-				}
-			}
-			return answers, nil
+	}
+	for slots := range slices.Chunk(others, batchSize) {
+		counts, err := ask("COUNTKEYSINSLOT", slots)
+		if err != nil {
+			return 0, err
 		}
-		var others []int64
-		for slot := range int64(clusterSlots) {
-			if !slices.ContainsFunc(n.slots, func(s [2]int64) bool { return s[0] <= slot && slot <= s[1] }) {
-				others = append(others, slot)
+		for i, count := range counts {
+			if count.Integer == 0 {
+				continue
 			}
-		}
-		held := 0
-		for slots := range slices.Chunk(others, batchSize) {
-			counts, err := ask("COUNTKEYSINSLOT", slots)
+			keys, err := ask("GETKEYSINSLOT", slots[i:i+1], strconv.FormatInt(count.Integer, 10))
 			if err != nil {
-				return nil, err
+				return 0, err
 			}
-			for i, count := range counts {
-				if count.Integer == 0 {
-					continue
-				}
-				keys, err := ask("GETKEYSINSLOT", slots[i:i+1], strconv.FormatInt(count.Integer, 10))
-				if err != nil {
-					return nil, err
-				}
-				for _, key := range keys[0].Array {
-					if name, ours := strings.CutPrefix(string(key.String), d.opts.Prefix); ours && what.Has(name) {
-						held++
-					}
+			for _, key := range keys[0].Array {
+				if name, ours := strings.CutPrefix(string(key.String), d.opts.Prefix); ours && what.Has(name) {
+					held++
 				}
 			}
-		}
-		if held > 0 {
-			left = append(left, fmt.Sprintf("%d keys at the node of slots %s, in slots that another serves: end its resharding (redis-cli --cluster fix), and erase again", held, n.part))
 		}
 	}
-	return left, nil
+	return held, nil
 }
 
 var errNoSnapshot = errors.New("it has no save points, and INFO tells of none that was saved or loaded since it started")
